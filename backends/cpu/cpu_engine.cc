@@ -14,7 +14,9 @@ std::shared_ptr<const Products> cpu_products(int threads, ActivationFormat forma
 }
 
 std::shared_ptr<Engine> cpu_engine(ShardReader read_shard, int threads, ActivationFormat format) {
-  return executor_engine("cpu", std::move(read_shard), cpu_products(threads, format));
+  EngineTraits traits{.name = "cpu"};
+  if (format == ActivationFormat::int8) traits.activations = "int8";
+  return executor_engine(std::move(traits), std::move(read_shard), cpu_products(threads, format));
 }
 
 }  // namespace moec

@@ -10,6 +10,21 @@
 namespace moec {
 namespace {
 
+// Steps of 1 and 0 are constants in most loops, so that the compiler can vectorize them.
+template <class Fn>
+void map_run(const StridedRun<2>& run, const float* x, const float* y, float* to, Fn fn) {
+  const auto [x_step, y_step] = run.step;
+  if (x_step == 1 && y_step == 1) {
+    for (int64_t i = 0; i < run.count; ++i) to[i] = fn(x[i], y[i]);
+  } else if (x_step == 1 && y_step == 0) {
+    for (int64_t i = 0; i < run.count; ++i) to[i] = fn(x[i], *y);
+  } else if (x_step == 0 && y_step == 1) {
+    for (int64_t i = 0; i < run.count; ++i) to[i] = fn(*x, y[i]);
+  } else {
+    for (int64_t i = 0; i < run.count; ++i) to[i] = fn(x[i * x_step], y[i * y_step]);
+  }
+}
+
 template <class Fn>
 Tensor map_two(const Call& call, Fn fn) {
   const Tensor& a = call[0];
@@ -18,10 +33,8 @@ Tensor map_two(const Call& call, Fn fn) {
   const Dims& dims = result.type.dims;
   walk<2>(dims, {broadcast_strides(a.type.dims, dims), broadcast_strides(b.type.dims, dims)},
           [&](const StridedRun<2>& run) {
-            float* to = result.data.data() + run.index;
-            const float *x = a.data.data() + run.offset[0], *y = b.data.data() + run.offset[1];
-            const auto [x_step, y_step] = run.step;
-            for (int64_t i = 0; i < run.count; ++i) to[i] = fn(x[i * x_step], y[i * y_step]);
+            map_run(run, a.data.data() + run.offset[0], b.data.data() + run.offset[1],
+                    result.data.data() + run.index, fn);
           });
   return result;
 }
@@ -112,8 +125,16 @@ Tensor eval(const Select&, const Call& call) {
 }
 
 Tensor eval(const Cast& op, const Call& call) {
-  Tensor result{call.type(), call[0].data};
-  for (float& value : result.data) value = cast_element(value, op.dtype);
+  Tensor result = make_tensor(call.type());
+  const std::vector<float>& from = call[0].data;
+  if (is_float(op.dtype))
+    std::ranges::copy(from, result.data.begin());
+  else if (op.dtype == DType::boolean)
+    std::ranges::transform(from, result.data.begin(),
+                           [](float value) { return value != 0 ? 1.0f : 0.0f; });
+  else
+    std::ranges::transform(from, result.data.begin(),
+                           [&](float value) { return cast_element(value, op.dtype); });
   return result;
 }
 

@@ -13,7 +13,7 @@
 namespace moec {
 
 struct Call {
-  std::vector<const Tensor*> operands;
+  const std::vector<const Tensor*>& operands;
   std::span<const Type> types;  // of the results
   // The stored weight of each operand; null if `operands` contains the operand's values. Empty if
   // no operand is stored.

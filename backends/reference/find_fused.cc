@@ -20,7 +20,7 @@ class FusedFinder {
       const OpId id{static_cast<uint32_t>(i)};
       if (taken_[id]) continue;
       for (const auto find : {&FusedFinder::norm, &FusedFinder::rotation, &FusedFinder::gate,
-                              &FusedFinder::guard, &FusedFinder::sum}) {
+                              &FusedFinder::guard, &FusedFinder::rank, &FusedFinder::sum}) {
         std::optional<FusedOp> fused = (this->*find)(id);
         if (!fused || !is_in_one_part(*fused)) continue;
         std::sort(fused->ops.begin(), fused->ops.end());
@@ -43,17 +43,23 @@ class FusedFinder {
   const Type& type(ValueId id) const { return shard_.type(id); }
   const std::vector<ValueId>& operands(OpId id) const { return shard_.ops[id].operands; }
 
-  // The op if it applies the function, and is free.
+  // The op if it is of this kind and in no other group; else null.
+  template <class OpT>
+  const OpT* free_op(OpId id) const {
+    return id.valid() && !taken_[id] ? std::get_if<OpT>(&shard_.ops[id].data) : nullptr;
+  }
   bool is_binary(OpId id, BinaryFn fn) const {
-    const auto* binary =
-        id.valid() && !taken_[id] ? std::get_if<Binary>(&shard_.ops[id].data) : nullptr;
+    const auto* binary = free_op<Binary>(id);
     return binary != nullptr && binary->fn == fn &&
            type(shard_.ops[id].results[0]).dtype == DType::f32;
   }
   bool is_unary(OpId id, UnaryFn fn) const {
-    const auto* unary =
-        id.valid() && !taken_[id] ? std::get_if<Unary>(&shard_.ops[id].data) : nullptr;
+    const auto* unary = free_op<Unary>(id);
     return unary != nullptr && unary->fn == fn;
+  }
+  bool is_compare(OpId id, CompareFn fn) const {
+    const auto* compare = free_op<Compare>(id);
+    return compare != nullptr && compare->fn == fn;
   }
 
   // The op that computes a value with this number of uses, all of them inside of the group; else
@@ -107,8 +113,7 @@ class FusedFinder {
     if (!is_binary(sum, BinaryFn::add)) return {};
     const OpId mean = maker(operands(sum)[0]);
     const std::optional<float> eps = number(operands(sum)[1]);
-    const auto* reduce =
-        mean.valid() && !taken_[mean] ? std::get_if<Reduce>(&shard_.ops[mean].data) : nullptr;
+    const auto* reduce = free_op<Reduce>(mean);
     if (!eps || reduce == nullptr || reduce->fn != ReduceFn::mean) return {};
     const OpId square = maker(operands(mean)[0]);
     if (!is_binary(square, BinaryFn::mul)) return {};
@@ -127,8 +132,7 @@ class FusedFinder {
   };
   std::optional<Half> half(ValueId id) const {
     const OpId op = maker(id, 2);
-    const auto* slice =
-        op.valid() && !taken_[op] ? std::get_if<Slice>(&shard_.ops[op].data) : nullptr;
+    const auto* slice = free_op<Slice>(op);
     if (slice == nullptr) return {};
     const ValueId from = operands(op)[0];
     const Dims& dims = type(from).dims;
@@ -202,12 +206,43 @@ class FusedFinder {
     const ValueId x = operands(product)[0], r = operands(product)[1];
     if (type(r).elements() != 1 || type(x).dims != type(shard_.ops[last].results[0]).dims)
       return {};
-    const auto* compare = is_zero.valid() && !taken_[is_zero]
-                              ? std::get_if<Compare>(&shard_.ops[is_zero].data)
-                              : nullptr;
-    if (compare == nullptr || compare->fn != CompareFn::equal) return {};
+    if (!is_compare(is_zero, CompareFn::equal)) return {};
     if (operands(is_zero)[0] != r || number(operands(is_zero)[1]) != 0.0f) return {};
     return FusedOp{FusedKind::guard, {x, r}, {product, is_zero, last}};
+  }
+
+  // Σ (a = b ? c : [a > b])
+  std::optional<FusedOp> rank(OpId last) const {
+    const auto* reduce = std::get_if<Reduce>(&shard_.ops[last].data);
+    if (reduce == nullptr || reduce->fn != ReduceFn::sum) return {};
+    const ValueId terms = operands(last)[0];
+    const OpId select = maker(terms);
+    if (free_op<Select>(select) == nullptr) return {};
+    const OpId equal = maker(operands(select)[0]), larger = maker(operands(select)[2]);
+    if (!is_compare(equal, CompareFn::equal) || free_op<Cast>(larger) == nullptr) return {};
+    const OpId greater = maker(operands(larger)[0]);
+    if (!is_compare(greater, CompareFn::greater)) return {};
+    if (operands(greater) != operands(equal)) return {};
+    const ValueId a = operands(equal)[0], b = operands(equal)[1], c = operands(select)[1];
+    const int64_t size = type(terms).dims.at(reduce->axis);
+    // A sum of up to 2^24 ones is exact in f32.
+    constexpr int64_t kMostOnes = int64_t{1} << 24;
+    if (!is_flag(c) || size > kMostOnes || type(terms).dtype != DType::f32) return {};
+    return FusedOp{FusedKind::rank, {a, b, c}, {equal, greater, larger, select, last}, 0, size,
+                   reduce->axis};
+  }
+
+  // True if all elements are known to be 0 or 1. Looks through at most `selects` nested selects:
+  // choose_top() nests one, for scores of two halves.
+  bool is_flag(ValueId id, int selects = 1) const {
+    if (const auto* constant = shard_.producer_as<Constant>(id))
+      return std::ranges::all_of(constant->values, [](double v) { return v == 0 || v == 1; });
+    const OpId op = shard_.values[id].producer;
+    if (!op.valid()) return false;
+    if (std::holds_alternative<Cast>(shard_.ops[op].data))
+      return type(operands(op)[0]).dtype == DType::boolean;
+    return selects > 0 && std::holds_alternative<Select>(shard_.ops[op].data) &&
+           is_flag(operands(op)[1], selects - 1) && is_flag(operands(op)[2], selects - 1);
   }
 
   // ((a + b) + c) + d, with at least one result of a gated part.

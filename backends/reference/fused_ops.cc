@@ -1,8 +1,10 @@
 #include "backends/reference/fused_ops.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "backends/reference/broadcast.h"
 #include "backends/reference/tensor_pool.h"
 #include "ir/base/invariant.h"
 
@@ -79,6 +81,41 @@ Tensor guard(std::span<const Tensor* const> operands, const Type& type) {
   return result;
 }
 
+// Adds the terms of a run to the ranks. The steps are those of a, b, c and the ranks.
+void add_ranks(const StridedRun<4>& run, const float* a, const float* b, const float* c,
+               float* to) {
+  const auto add = [&](int64_t a_step, int64_t b_step, int64_t c_step, int64_t to_step) {
+    for (int64_t i = 0; i < run.count; ++i) {
+      // All three are read, because the compiler does not vectorize reads under a condition.
+      const float rival = a[i * a_step], self = b[i * b_step], tie = c[i * c_step];
+      const float larger = rival > self ? 1.0f : 0.0f;
+      to[i * to_step] += rival == self ? tie : larger;
+    }
+  };
+  // With constant steps, the compiler vectorizes the loop: along the selves of one token, and along
+  // the tokens of a pair.
+  using Steps = std::array<int64_t, 4>;
+  if (run.step == Steps{0, 1, 1, 1}) return add(0, 1, 1, 1);
+  if (run.step == Steps{1, 1, 0, 1}) return add(1, 1, 0, 1);
+  add(run.step[0], run.step[1], run.step[2], run.step[3]);
+}
+
+Tensor rank(const FusedOp& op, std::span<const Tensor* const> operands, const Type& type) {
+  Tensor result = make_zeros(type);
+  PerAxis dims(type.dims);
+  dims[static_cast<size_t>(op.axis)] = op.size;
+  std::array<PerAxis, 4> strides;
+  for (size_t n = 0; n < operands.size(); ++n)
+    strides[n] = broadcast_strides(operands[n]->type.dims, dims);
+  strides[3] = broadcast_strides(type.dims, dims);
+  walk<4>(dims, strides, [&](const StridedRun<4>& run) {
+    add_ranks(run, operands[0]->data.data() + run.offset[0],
+              operands[1]->data.data() + run.offset[1], operands[2]->data.data() + run.offset[2],
+              result.data.data() + run.offset[3]);
+  });
+  return result;
+}
+
 }  // namespace
 
 Tensor eval(const FusedOp& op, std::span<const Tensor* const> operands, const Type& type,
@@ -92,6 +129,8 @@ Tensor eval(const FusedOp& op, std::span<const Tensor* const> operands, const Ty
       return gate(operands, type, kernels);
     case FusedKind::guard:
       return guard(operands, type);
+    case FusedKind::rank:
+      return rank(op, operands, type);
     case FusedKind::sum:
       break;
   }

@@ -20,16 +20,19 @@ namespace moec {
 //             the last axis of x [.., T, 2h]; cos and sin have T * h elements
 //   gate      operands g and u of the same sizes: g · sigmoid(g) · u
 //   guard     operands x and r, one number: x · r, but zeros if r is 0
+//   rank      operands a, b, c: the sum of a = b ? c : [a > b] along an axis; c has only zeros and
+//             ones. With rivals a, it is the rank of each expert b (passes/choose_top.h).
 //   sum       operands of the same sizes, added in order; some of them are results of gated parts,
 //             of which only the selected elements are computed and added. A zero may lose its sign.
-enum class FusedKind : uint8_t { norm, rotation, gate, guard, sum };
+enum class FusedKind : uint8_t { norm, rotation, gate, guard, rank, sum };
 
 struct FusedOp {
   FusedKind kind = FusedKind::norm;
   std::vector<ValueId> operands;
   std::vector<OpId> ops;  // ascending; the last one has the result
   float eps = 0;          // of a norm
-  int64_t size = 0;       // of a norm: the elements of a mean
+  int64_t size = 0;       // of a norm: the elements of a mean; of a rank: the terms of a sum
+  int64_t axis = 0;       // of the sum of a rank
 };
 
 // Returns disjoint groups without ops of `excluded`, in the order of their last ops. No other op

@@ -1,6 +1,7 @@
 #include "backends/reference/gates.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "backends/reference/axis.h"
 #include "backends/reference/tensor_pool.h"
@@ -49,19 +50,18 @@ std::vector<int64_t> chosen_tokens(const Tensor& weights) {
 // token sees no key, its probabilities are those of all keys, so all are returned.
 std::vector<int64_t> seen_keys(const Tensor& mask) {
   const auto count = static_cast<size_t>(mask.type.dims.back());
+  const auto sees = [](float value) { return !(value <= kHidden); };
   std::vector<uint8_t> is_seen(count);
-  for (size_t row = 0; row < mask.data.size(); row += count) {
-    bool any = false;
-    for (size_t key = 0; key < count; ++key) {
-      const bool sees = !(mask.data[row + key] <= kHidden);
-      is_seen[key] |= static_cast<uint8_t>(sees);
-      any |= sees;
-    }
-    if (!any) is_seen.assign(count, 1);
+  for (size_t begin = 0; begin < mask.data.size(); begin += count) {
+    const std::span row(&mask.data[begin], count);
+    if (std::ranges::none_of(row, sees)) is_seen.assign(count, 1);
+    for (size_t key = 0; key < count; ++key) is_seen[key] |= static_cast<uint8_t>(sees(row[key]));
   }
-  std::vector<int64_t> keys;
-  for (size_t key = 0; key < count; ++key)
-    if (is_seen[key]) keys.push_back(static_cast<int64_t>(key));
+  std::vector<int64_t> keys(std::accumulate(is_seen.begin(), is_seen.end(), size_t{0}));
+  for (size_t key = 0, to = 0; to < keys.size(); ++key) {
+    keys[to] = static_cast<int64_t>(key);
+    to += is_seen[key];
+  }
   return keys;
 }
 

@@ -11,25 +11,22 @@
 namespace moec {
 namespace {
 
-std::vector<Tensor> as_list(Tensor tensor) {
-  std::vector<Tensor> list;
-  list.push_back(std::move(tensor));
-  return list;
+void append(Tensor result, std::vector<Tensor>& results) { results.push_back(std::move(result)); }
+void append(std::vector<Tensor> all, std::vector<Tensor>& results) {
+  for (Tensor& result : all) results.push_back(std::move(result));
 }
-std::vector<Tensor> as_list(std::vector<Tensor> tensors) { return tensors; }
 
 // An op without eval() in eval.h is a compile error.
 template <PureOp OpT>
-std::vector<Tensor> eval_one(const OpT& op, const Call& call) {
-  return as_list(eval(op, call));
+void eval_one(const OpT& op, const Call& call, std::vector<Tensor>& results) {
+  append(eval(op, call), results);
 }
 
 // Ops that load_program() and run_program() evaluate themselves, because they are not functions of
 // their operands.
 template <class OpT>
-std::vector<Tensor> eval_one(const OpT& op, const Call&) {
+void eval_one(const OpT& op, const Call&, std::vector<Tensor>&) {
   MOEC_CHECK(false, "{} has no definition by values alone", mnemonic(op));
-  return {};
 }
 
 // An op without operands is fixed unless it reads a state. Inputs have no op.
@@ -228,8 +225,8 @@ Status load_fixed_values(Program& program, const WeightReader& weights) {
     }
     std::vector<const Tensor*> operands;
     for (ValueId id : op.operands) operands.push_back(&program.fixed[id]);
-    std::vector<Tensor> results =
-        eval_op(program, op_id, std::move(operands), program.types[op_id]);
+    std::vector<Tensor> results;
+    eval_op(program, op_id, operands, program.types[op_id], {}, results);
     for (size_t i = 0; i < results.size(); ++i)
       program.fixed[op.results[i]] = std::move(results[i]);
   }
@@ -247,20 +244,18 @@ std::vector<const StoredWeight*> stored_operands(const Program& program, OpId op
 
 }  // namespace
 
-std::vector<Tensor> eval_op(const Program& program, OpId id, std::vector<const Tensor*> operands,
-                            std::span<const Type> types, const RunProbes& probes) {
+void eval_op(const Program& program, OpId id, const std::vector<const Tensor*>& operands,
+             std::span<const Type> types, const RunProbes& probes, std::vector<Tensor>& results) {
   const Op& op = program.shard.ops[id];
-  Call call{std::move(operands), types, stored_operands(program, id), {}, probes.experts};
+  Call call{operands, types, stored_operands(program, id), {}, probes.experts};
   call.products = program.options.products;
   call.right_is_turned = op.operands.size() == 2 && program.turned[op.operands[1]].valid();
   if (probes.matrices)
     call.applied = [&](size_t operand, int64_t inputs, std::span<const float> rows) {
       probes.matrices({program.shard.label(op.operands[operand]), inputs, rows});
     };
-  std::vector<Tensor> results =
-      std::visit([&](const auto& data) { return eval_one(data, call); }, op.data);
+  std::visit([&](const auto& data) { eval_one(data, call, results); }, op.data);
   for (Tensor& result : results) round_elements(result, program.options.precision);
-  return results;
 }
 
 void reset_states(Program& program) {

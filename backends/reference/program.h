@@ -14,6 +14,7 @@
 #include "backends/reference/fused_ops.h"
 #include "backends/reference/gates.h"
 #include "backends/reference/paged_weights.h"
+#include "backends/reference/tensor_pool.h"
 #include "backends/reference/weight_products.h"
 
 namespace moec {
@@ -62,6 +63,7 @@ struct PlannedRuns {
   RunPlan plain;                      // of runs without a probe of values
   RunPlan probed;                     // of the others: all ops, none of them fused
   IdMap<ValueId, Tensor> values;      // of the run in progress; empty between runs
+  std::vector<const Tensor*> places;  // per value of the run in progress: see RunValues
 };
 
 struct Program {
@@ -116,10 +118,10 @@ void note_widened(Program& program);
 Result<std::vector<Tensor>> run_program(Program& program, const std::vector<const Tensor*>& inputs,
                                         const RunProbes& probes);
 
-// Returns the results of an op, rounded and of the given types. The op is not a weight and does not
-// access a state.
-std::vector<Tensor> eval_op(const Program& program, OpId id, std::vector<const Tensor*> operands,
-                            std::span<const Type> types, const RunProbes& probes = {});
+// Puts the results of an op, rounded and of the given types, into `results`, which must be empty.
+// The op is not a weight and does not access a state.
+void eval_op(const Program& program, OpId id, const std::vector<const Tensor*>& operands,
+             std::span<const Type> types, const RunProbes& probes, std::vector<Tensor>& results);
 
 // True if the value exists before a run: it is fixed, or a weight of the pager.
 inline bool is_brought(const Program& program, ValueId id) {
@@ -137,19 +139,22 @@ class RunValues {
 
   // Uses an input in place unless it has another type or must be rounded.
   void define(ValueId id, const Tensor& input);
-  void refer(ValueId id, const Tensor& state) { at_[id] = &state; }
+  void refer(ValueId id, const Tensor& state) { at_[id.index] = &state; }
   void put(ValueId id, Tensor value);
-  // The results of an op.
-  void take(const Op& op, std::vector<Tensor> results);
+  // Moves the results of an op.
+  void take(const Op& op, std::vector<Tensor>& results);
   // Frees a value that the run has computed.
-  void drop(ValueId id);
+  void drop(ValueId id) {
+    // Most values are dropped without a tensor, as results of closed parts.
+    if (own(id).elements() != 0) recycle(std::move(own(id)));
+  }
 
   // Not of a weight in a slot that is decoded for the op, whose elements are in own().
   const Tensor& at(ValueId id) const;
   // The value with all elements as f32. Widens halves, which later ops of the run then reuse.
   const Tensor& whole(ValueId id);
-  bool is_known(ValueId id) const { return at_[id] != nullptr; }
-  bool is_own(ValueId id) const { return at_[id] == &program_.runs.values[id]; }
+  bool is_known(ValueId id) const { return at_[id.index] != nullptr; }
+  bool is_own(ValueId id) const { return at_[id.index] == &program_.runs.values[id]; }
   Tensor& own(ValueId id) { return program_.runs.values[id]; }
   IdMap<ValueId, Tensor>& own() { return program_.runs.values; }
   // Moves the outputs. The values are then used up.
@@ -158,7 +163,7 @@ class RunValues {
  private:
   Program& program_;
   // Points to a state, an input, or an element of PlannedRuns::values; null for other values.
-  IdMap<ValueId, const Tensor*> at_;
+  std::vector<const Tensor*>& at_;
   bool is_finished_ = false;
 };
 

@@ -63,7 +63,13 @@ class Run {
       writes_[*state_of(op.data)] = values_.whole(op.operands.front());
       return;
     }
-    values_.take(op, units_.bind(id, values_.own()) ? evaluate(id) : zeros(op));
+    take_results(id);
+  }
+
+  // Computes an op, or zeros if a unit of its operands has no part in the run.
+  void take_results(OpId id) {
+    if (units_.bind(id, values_.own())) return evaluate(id);
+    put_zeros(shard_.ops[id]);
   }
 
   void evaluate_step(const RunStep& step) {
@@ -178,9 +184,9 @@ class Run {
     if (gate.core) {
       if (id == gate.core->op) values_.put(result, evaluate_core(*gate.core, open));
     } else if (open.all) {
-      values_.take(op, units_.bind(id, values_.own()) ? evaluate(id) : zeros(op));
+      take_results(id);
     } else if (open.indices.empty()) {
-      if (is_completed) values_.take(op, zeros(op));
+      if (is_completed) put_zeros(op);
     } else if (has_selected(result, number)) {
       const CountedAxis axis = gated_axis(result, number);
       Tensor part = evaluate_part(id, number);
@@ -203,8 +209,7 @@ class Run {
   OpenGate& opened(const Gate& gate, uint32_t number) {
     if (open_[number]) return *open_[number];
     if (gate.slice.valid() && !values_.is_known(gate.weights)) {
-      const Op& slice = shard_.ops[gate.slice];
-      values_.take(slice, evaluate(gate.slice));
+      evaluate(gate.slice);
       is_early_[gate.slice] = 1;
     }
     return open_[number].emplace(open_gate(gate, values_.whole(gate.weights)));
@@ -238,13 +243,14 @@ class Run {
       type = with_size(std::move(type), gated_axis(op.results.front(), number).axis, *count);
     if (!units_.bind(op_id, values_.own())) return make_zeros(type);
     if (joins_whole_keys(op, number)) return join_keys(op, number, type);
-    std::vector<const Tensor*> operands;
+    operands_.clear();
     for (const ValueId id : op.operands) {
       const ValueId from = program_.turned[id].valid() ? program_.turned[id] : id;
-      if (has_selected(from, number)) operands.push_back(part_of(from, number));
+      if (has_selected(from, number)) operands_.push_back(part_of(from, number));
     }
-    return std::move(
-        eval_op(program_, op_id, std::move(operands), std::span(&type, 1), probes_).front());
+    results_.clear();
+    eval_op(program_, op_id, operands_, std::span(&type, 1), probes_, results_);
+    return std::move(results_.front());
   }
 
   // True for a concatenation along the axis of the gate whose operands come from outside of the
@@ -299,25 +305,23 @@ class Run {
     return {shard_.type(op.results.front()), std::move(from.data), std::move(from.halves)};
   }
 
-  std::vector<Tensor> evaluate(OpId op_id) {
+  void evaluate(OpId op_id) {
     const Op& op = shard_.ops[op_id];
-    std::vector<const Tensor*> operands;
-    operands.reserve(op.operands.size());
+    operands_.clear();
     for (ValueId id : op.operands) {
       // A weight of a unit that the op needs as f32.
       const bool is_held = program_.runs.reads_weights[op_id] && program_.paged.values[id] &&
                            program_.paged.values[id]->as_tensor;
       const ValueId from = program_.turned[id].valid() ? program_.turned[id] : id;
-      operands.push_back(is_held ? &values_.own(id) : &values_.whole(from));
+      operands_.push_back(is_held ? &values_.own(id) : &values_.whole(from));
     }
-    return eval_op(program_, op_id, std::move(operands), program_.types[op_id], probes_);
+    results_.clear();
+    eval_op(program_, op_id, operands_, program_.types[op_id], probes_, results_);
+    values_.take(op, results_);
   }
 
-  // Results of products with a weight that has no part in the run.
-  std::vector<Tensor> zeros(const Op& op) const {
-    std::vector<Tensor> results;
-    for (ValueId id : op.results) results.push_back(make_zeros(shard_.type(id)));
-    return results;
+  void put_zeros(const Op& op) {
+    for (ValueId id : op.results) values_.put(id, make_zeros(shard_.type(id)));
   }
 
   // Probes do not see values without complete elements: stored and paged weights, inner values of
@@ -359,6 +363,8 @@ class Run {
   std::map<std::string, Tensor> writes_;
   std::vector<std::optional<OpenGate>> open_;  // by gate, from the first op of its part on
   IdMap<OpId, uint8_t> is_early_;              // slices that a gate needed before their turn
+  std::vector<const Tensor*> operands_;        // of the op that is evaluated
+  std::vector<Tensor> results_;
 };
 
 }  // namespace

@@ -3,11 +3,12 @@
 
 #include "backends/reference/program.h"
 #include "backends/reference/rounding.h"
-#include "backends/reference/tensor_pool.h"
 
 namespace moec {
 
-RunValues::RunValues(Program& program) : program_(program), at_(program.shard.values.size()) {}
+RunValues::RunValues(Program& program) : program_(program), at_(program.runs.places) {
+  at_.assign(program.shard.values.size(), nullptr);
+}
 
 RunValues::~RunValues() {
   if (!is_finished_) program_.runs.values = IdMap<ValueId, Tensor>(program_.shard.values.size());
@@ -15,7 +16,7 @@ RunValues::~RunValues() {
 
 void RunValues::define(ValueId id, const Tensor& input) {
   const Type& type = program_.shard.type(id);
-  at_[id] = &input;
+  at_[id.index] = &input;
   // Rounding to binary16 does not change halves.
   const bool rounds = rounds_elements(type.dtype, program_.options.precision) &&
                       (input.halves.empty() || type.dtype == DType::bf16);
@@ -28,17 +29,15 @@ void RunValues::define(ValueId id, const Tensor& input) {
 
 void RunValues::put(ValueId id, Tensor value) {
   own(id) = std::move(value);
-  at_[id] = &own(id);
+  at_[id.index] = &own(id);
 }
 
-void RunValues::take(const Op& op, std::vector<Tensor> results) {
+void RunValues::take(const Op& op, std::vector<Tensor>& results) {
   for (size_t i = 0; i < op.results.size(); ++i) put(op.results[i], std::move(results[i]));
 }
 
-void RunValues::drop(ValueId id) { recycle(std::move(own(id))); }
-
 const Tensor& RunValues::at(ValueId id) const {
-  const Tensor* known = at_[id];
+  const Tensor* known = at_[id.index];
   return known != nullptr ? *known : program_.fixed[id];
 }
 

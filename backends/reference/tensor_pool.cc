@@ -1,8 +1,6 @@
 #include "backends/reference/tensor_pool.h"
 
 #include <algorithm>
-#include <deque>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,33 +14,39 @@ class FreeTensors {
   // Keeps at most `tensors` tensors, and `elements` elements in all.
   FreeTensors(size_t tensors, size_t elements) : tensors_(tensors), elements_(elements) {}
 
-  std::optional<Tensor> take(size_t elements) {
-    for (size_t i = free_.size(); i-- > 0;) {
-      if (free_[i].data.size() != elements) continue;
-      std::swap(free_[i], free_.back());
-      Tensor tensor = std::move(free_.back());
-      free_.pop_back();
-      held_ -= elements;
-      return tensor;
-    }
-    return std::nullopt;
+  // An empty tensor if none has as many elements.
+  Tensor take(size_t elements) {
+    const auto found = std::find(sizes_.rbegin(), sizes_.rend(), elements);
+    if (found == sizes_.rend()) return {};
+    const auto at = static_cast<size_t>(sizes_.rend() - found) - 1;
+    Tensor tensor = std::move(free_[at]);
+    remove(at);
+    return tensor;
   }
 
-  // Frees the oldest tensors while the tensors exceed a limit.
+  // Frees tensors in turn while they exceed a limit.
   void keep(Tensor&& tensor) {
     const size_t elements = tensor.data.size();
     if (elements > elements_) return;
-    while (free_.size() == tensors_ || held_ + elements > elements_) {
-      held_ -= free_.front().data.size();
-      free_.pop_front();
-    }
+    while (free_.size() == tensors_ || held_ + elements > elements_)
+      remove(next_freed_++ % free_.size());
     held_ += elements;
     free_.push_back(std::move(tensor));
+    sizes_.push_back(elements);
   }
 
  private:
-  size_t tensors_, elements_, held_ = 0;
-  std::deque<Tensor> free_;
+  void remove(size_t at) {
+    held_ -= sizes_[at];
+    if (at + 1 < free_.size()) free_[at] = std::move(free_.back());
+    sizes_[at] = sizes_.back();
+    free_.pop_back();
+    sizes_.pop_back();
+  }
+
+  size_t tensors_, elements_, held_ = 0, next_freed_ = 0;
+  std::vector<Tensor> free_;
+  std::vector<size_t> sizes_;  // of free_, adjacent in memory because take() searches them
 };
 
 constexpr size_t kSmallElements = size_t{16} << 10;  // 64 KiB
@@ -56,10 +60,10 @@ FreeTensors& free_tensors(size_t elements) {
 
 Tensor make_tensor(const Type& type) {
   const auto elements = static_cast<size_t>(type.elements());
-  std::optional<Tensor> tensor = free_tensors(elements).take(elements);
-  if (!tensor) return {type, std::vector<float>(elements)};
-  tensor->type = type;
-  return std::move(*tensor);
+  Tensor tensor = free_tensors(elements).take(elements);
+  tensor.data.resize(elements);
+  tensor.type = type;
+  return tensor;
 }
 
 Tensor make_zeros(const Type& type) {

@@ -1,5 +1,6 @@
 #include "backends/reference/fused_ops.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <limits>
@@ -60,6 +61,26 @@ const std::string kGuard =
     "  %y = select %is_zero, %zero, %product : f32[1,40]{rows}\n"
     "  output y = %y\n}\n";
 
+// The rank of each of 4 experts for 5 tokens. Low halves decide between equal high halves.
+const std::string kRank =
+    "shard s static {\n"
+    "  input %high : f32[1,4,1,5]\n"
+    "  input %low : f32[1,4,1,5]\n"
+    "  %earlier = constant {type = f32[1,4,4,1],"
+    " values = [0,1,1,1,0,0,1,1,0,0,0,1,0,0,0,0]} : f32[1,4,4,1]\n"
+    "  %low_self = reshape %low : f32[1,1,4,5]\n"
+    "  %low_larger = greater %low, %low_self : bool[1,4,4,5]\n"
+    "  %low_one = cast %low_larger {dtype = f32} : f32[1,4,4,5]\n"
+    "  %low_tied = equal %low, %low_self : bool[1,4,4,5]\n"
+    "  %low_wins = select %low_tied, %earlier, %low_one : f32[1,4,4,5]\n"
+    "  %self = reshape %high : f32[1,1,4,5]\n"
+    "  %larger = greater %high, %self : bool[1,4,4,5]\n"
+    "  %one = cast %larger {dtype = f32} : f32[1,4,4,5]\n"
+    "  %tied = equal %high, %self : bool[1,4,4,5]\n"
+    "  %wins = select %tied, %low_wins, %one : f32[1,4,4,5]\n"
+    "  %y = reduce_sum %wins {axis = 1} : f32[1,1,4,5]\n"
+    "  output y = %y\n}\n";
+
 std::vector<FusedKind> kinds_of(const Shard& shard) {
   std::vector<FusedKind> kinds;
   for (const FusedOp& op : find_fused(shard, Gates(), IdMap<OpId, uint8_t>()))
@@ -92,6 +113,45 @@ TEST(FusedOps, EqualTheirOpsBitForBit) {
   expect_fused(kRotation, FusedKind::rotation);
   expect_fused(kGate + "}\n", FusedKind::gate);
   expect_fused(kGuard, FusedKind::guard);
+  expect_fused(kRank, FusedKind::rank);
+}
+
+// With ties, NaN and infinities; along the selves of one token, and along tokens.
+TEST(FusedOps, RankEqualScoresByIndex) {
+  for (const int tokens : {1, 5}) {
+    std::string text = kRank;
+    for (size_t at = 0; (at = text.find(",5]", at)) != std::string::npos; ++at)
+      text.replace(at, 3, fmt::format(",{}]", tokens));
+    const Shard shard = parse_shard(text).value();
+    std::vector<Tensor> inputs = seeded_inputs(shard, 7);
+    const float infinity = std::numeric_limits<float>::infinity();
+    std::vector<float>& high = inputs[0].data;
+    for (size_t i = 0; i < high.size(); ++i) high[i] = i % 3 == 0 ? infinity : 2;
+    inputs[1].data.front() = inputs[1].data.back();
+    if (tokens > 1) high[2] = std::numeric_limits<float>::quiet_NaN();
+    const CpuProducts products(1, ActivationFormat::f32);
+    const auto ranks = [&](const Probe& probe) {
+      auto executor = Executor::create(shard, WeightTable{}, {.products = &products});
+      return executor->run(inputs, RunProbes{.values = probe}).value();
+    };
+    const auto fused = ranks({});
+    EXPECT_EQ(fused, ranks([](std::string_view, const Tensor&) {}));
+    if (tokens == 1) EXPECT_THAT(fused.front().data, testing::UnorderedElementsAre(0, 1, 2, 3));
+  }
+}
+
+// The order of equal scores must be of zeros and ones, because other sums may be rounded.
+TEST(FusedOps, RejectOtherRanks) {
+  const auto rejects = [](std::string_view from, std::string_view to) {
+    std::string text = kRank;
+    text.replace(text.find(from), from.size(), to);
+    expect_single_ops(text);
+  };
+  rejects("values = [0,1,1", "values = [0,2,1");
+  rejects("larger = greater %high, %self", "larger = greater %low, %self");
+  rejects("tied = equal %high", "tied = less %high");
+  rejects("reduce_sum", "reduce_max");
+  rejects("  output y = %y", "  output t = %wins\n  output y = %y");
 }
 
 // Other ops and outputs need inner values.

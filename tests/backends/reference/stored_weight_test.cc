@@ -1,4 +1,5 @@
 // Large weights stay in their files. Their products equal those of in-memory weights bit for bit.
+#include <map>
 #include <random>
 
 #include "ir/graph/scalar.h"
@@ -10,16 +11,23 @@ namespace {
 
 constexpr DType kStoredTypes[] = {DType::f16, DType::bf16, DType::f32};
 
+// The first elements of one sequence per type. Keeps the longest, because making them takes longer
+// than the products.
 Bytes random_elements(DType dtype, int64_t count) {
-  std::mt19937 random(5);
-  std::normal_distribution<float> normal(0, 1);
-  Bytes bytes;
-  for (int64_t i = 0; i < count; ++i) {
-    const uint64_t bits = naive_encode(dtype, normal(random));
-    for (int64_t byte = 0; byte < dtype_bytes(dtype); ++byte)
-      bytes.push_back(static_cast<std::byte>(bits >> (8 * byte)));
+  static std::map<DType, Bytes> kept;
+  Bytes& bytes = kept[dtype];
+  const auto size = static_cast<size_t>(count * dtype_bytes(dtype));
+  if (bytes.size() < size) {
+    bytes.clear();
+    std::mt19937 random(5);
+    std::normal_distribution<float> normal(0, 1);
+    for (int64_t i = 0; i < count; ++i) {
+      const uint64_t bits = naive_encode(dtype, normal(random));
+      for (int64_t byte = 0; byte < dtype_bytes(dtype); ++byte)
+        bytes.push_back(static_cast<std::byte>(bits >> (8 * byte)));
+    }
   }
-  return bytes;
+  return Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
 }
 
 // A product of an input and a weight. A weight that is also an output must be in memory.
