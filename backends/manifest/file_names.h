@@ -8,6 +8,8 @@ namespace moec {
 
 inline constexpr std::string_view kManifestJson = "manifest.json";
 inline constexpr std::string_view kManifestBin = "manifest.bin";
+// Subfolder of a node with the manifest of the export that was split.
+inline constexpr std::string_view kWholeFolder = "whole";
 // Present until the export in the folder is complete: backends/output/journal.h.
 inline constexpr const char* kJournalFile = "export.journal";
 // Compiled graphs that engines cache in an export's folder: ".openvino/….blob". They are derived

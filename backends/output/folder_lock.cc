@@ -45,7 +45,7 @@ Result<FolderLock> FolderLock::take(const std::string& folder, LockKind kind) {
         std::this_thread::sleep_for(kPause);
         continue;
       }
-      return fail("export.locked", "another export is writing to this folder",
+      return fail("export.locked", "another process is writing to this folder",
                   "wait until it has finished, or choose another --out", {.file = folder});
     }
     // `path_` is still empty here, so the destructor does not unlink the file of the new holder.

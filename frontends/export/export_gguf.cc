@@ -13,7 +13,7 @@
 #include "backends/manifest/written_file.h"
 #include "backends/output/carried_files.h"
 #include "backends/output/files_in_place.h"
-#include "backends/output/part_folders.h"
+#include "backends/output/part_journals.h"
 #include "frontends/compile/describe_export.h"
 #include "frontends/compile/weight_values.h"
 #include "frontends/export/export_inputs.h"
@@ -309,7 +309,7 @@ Result<ExportSummary> finish(const GgufExport& job, const std::vector<EmitReport
 
 Result<ExportSummary> write_folder(const GgufExport& job, OpenFolder& folder) {
   MOEC_TRY(remove_files(folder.path, folder.journal.names(), folder.journal.files()));
-  MOEC_TRY(remove_part_folders(folder.path));
+  MOEC_TRY(remove_part_journals(folder.path));
   MOEC_ASSIGN(const std::vector<EmitReport> reports, GgufWriter(job, folder.journal).run());
   return finish(job, reports, folder);
 }

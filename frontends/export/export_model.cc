@@ -13,7 +13,7 @@
 #include "backends/manifest/manifest_file.h"
 #include "backends/output/folder_lock.h"
 #include "backends/output/out_folder.h"
-#include "backends/output/part_folders.h"
+#include "backends/output/part_journals.h"
 #include "frontends/export/export_gguf.h"
 #include "frontends/export/export_phases.h"
 #include "frontends/export/export_summary.h"
@@ -88,7 +88,7 @@ Result<std::optional<FolderLock>> lock_common_folder(std::span<const ExportOptio
   for (const ExportOptions& target : targets) MOEC_TRY(check_no_link(target.output.folder));
   MOEC_ASSIGN(FolderLock lock, FolderLock::take(folder));
   // Checked after locking, so that no other process can begin such an export afterwards.
-  if (holds_export(folder) || has_part_folders(folder))
+  if (holds_export(folder) || has_part_journals(folder))
     return fail("export.out_not_empty", "the output folder contains an export for one target",
                 "choose another --out for several targets", {.file = folder});
   return lock;

@@ -11,7 +11,7 @@
 #include "backends/output/carried_files.h"
 #include "backends/output/files_in_place.h"
 #include "backends/output/out_folder.h"
-#include "backends/output/part_folders.h"
+#include "backends/output/part_journals.h"
 #include "backends/runtime/text/text_windows.h"
 #include "frontends/compile/compile_shard.h"
 #include "frontends/compile/shard_packages.h"
@@ -113,8 +113,8 @@ Result<PreparedExport> OpenExport::prepare() && {
   // file remains in a finished folder.
   MOEC_TRY(remove_files(folder_->path, journal.names(), journal.files()));
   // Without --join, they belong to an export that this one replaces.
-  MOEC_TRY(options.output.join ? adopt_part_folders(folder_->path, folder_->journal)
-                               : remove_part_folders(folder_->path));
+  MOEC_TRY(options.output.join ? adopt_part_journals(folder_->path, folder_->journal)
+                               : remove_part_journals(folder_->path));
   // The process that joins the shares copies these files.
   if (!options.output.share) {
     MOEC_ASSIGN(planned_.manifest.carried,
@@ -208,7 +208,7 @@ Status WrittenExport::keep_journal_of(const WrittenExport& sibling) {
 
 Result<ExportSummary> WrittenExport::remove_journal() && {
   // Before the journal, so that the same command can remove the rest after an interruption.
-  MOEC_TRY(remove_part_folders(folder_->path));
+  MOEC_TRY(remove_part_journals(folder_->path));
   MOEC_TRY(folder_->journal.remove());
   return std::move(summary_);
 }

@@ -7,6 +7,7 @@
 #include "backends/formats/format.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/output/part_folders.h"
+#include "backends/output/part_journals.h"
 
 namespace moec {
 namespace {
@@ -25,14 +26,6 @@ Status check_free_for_shares(const OutputOptions& output) {
   return check_empty(output.folder);
 }
 
-Result<std::optional<FolderLock>> lock_whole_export(const OutputOptions& output) {
-  if (!output.share) return std::nullopt;
-  MOEC_TRY(create_folder(output.folder));
-  MOEC_ASSIGN(FolderLock lock, FolderLock::take(output.folder, LockKind::shared));
-  MOEC_TRY(check_free_for_shares(output));
-  return lock;
-}
-
 }  // namespace
 
 void OpenFolder::note_unfinished(Diagnostics& failure) const {
@@ -47,9 +40,9 @@ void OpenFolder::note_unfinished(Diagnostics& failure) const {
 }
 
 Result<LockedFolder> LockedFolder::lock(const OutputOptions& output) {
-  MOEC_ASSIGN(std::optional<FolderLock> whole, lock_whole_export(output));
-  const std::string path =
-      output.share ? part_folder(output.folder, output.share->index) : output.folder;
+  MOEC_ASSIGN(std::optional<FolderLock> whole, lock_whole(output.folder, output.share));
+  if (output.share) MOEC_TRY(check_free_for_shares(output));
+  const std::string path = part_folder(output.folder, output.share);
   MOEC_TRY(create_folder(path));
   // The journal is read under the lock. Otherwise, a running export could still change it.
   MOEC_ASSIGN(FolderLock lock, FolderLock::take(path));
@@ -70,9 +63,9 @@ Status LockedFolder::resume_from(const LockedFolder& sibling) {
 }
 
 Status LockedFolder::check_free(const ExportInputs& inputs) const {
-  if (join_) MOEC_TRY(check_part_folders(path_, inputs));
+  if (join_) MOEC_TRY(check_part_journals(path_, inputs));
   if (force_) return {};
-  if (!join_ && has_part_folders(path_))
+  if (!join_ && has_part_journals(path_))
     return fail("export.not_joined", "the output folder contains shares of an export (--part)",
                 "pass --join to complete that export, or --force to discard it", {.file = path_});
   return earlier_ ? Status() : check_empty(path_);

@@ -46,7 +46,7 @@ class LockedFolder {
   Status resume_from(const LockedFolder& sibling);
   // Errors: export.out_not_empty if the folder contains files and its export is neither resumed nor
   // replaced; export.not_joined if it contains shares that are neither joined nor replaced; with
-  // `join`, those of check_part_folders().
+  // `join`, those of check_part_journals().
   Status check_free(const ExportInputs& inputs) const;
   // Determines which files in the folder were written by exports. `files` are the names that this
   // export writes; no other file may have one of them. Errors: export.foreign_file; output.changed

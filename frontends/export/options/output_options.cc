@@ -40,11 +40,8 @@ Status check_name(const std::string& name) {
 }
 
 Status set_share(W words, Options& options) {
-  options.output.share = parse_share(words[0]);
-  if (options.output.share) return {};
-  return fail("export.flags",
-              fmt::format("--part \"{}\" is not I/N with I from 0 to N-1", words[0]),
-              "pass --part 0/3, --part 1/3 and --part 2/3 for three parts");
+  MOEC_ASSIGN(options.output.share, parse_share(words[0], "export.flags"));
+  return {};
 }
 
 const OptionRow kOutputRows[] = {
