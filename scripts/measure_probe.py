@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measures the quality of `moec probe`'s choices on held-out prompts, as a Markdown table.
 
-    scripts/measure_probe.py [--moec BINARY] [--splits 10] [--nodes 3] [--held 8]
+    scripts/measure_probe.py [--moec BINARY] [--splits 10] [--policy categories] [--covered] [--nodes 4] [--held 8]
 
 Each split analyses a random half of the bundled suite, with equal numbers of prompts per category. The profile of this half
-places tinymoe's experts on the nodes (packed, --held experts per layer on every node), and `moec probe --write` measures
+places tinymoe's experts on the nodes (--held experts per layer on every node), and `moec probe --write` measures
 its table. Then the other half is probed: a prompt is a hit if the chosen node is the best one for its tokens after the first
 32; its regret is the log-probability that the choice loses against that node. The rows:
 
@@ -13,9 +13,11 @@ its table. Then the other half is probed: a prompt is a hit if the chosen node i
   always   for all prompts, the node that was best for the profiled half
   chance   a node chosen uniformly at random
 
+The last line is the mean log-probability, in nats per token, that the best node of each prompt gives.
+
 A prompt's figure is the mean over the splits that held it out; bounds contain 95 % of 2000 resamples of the prompts.
-`busiest` is the busiest node's share of a split's held-out prompts, averaged over splits. Ten splits take about ten minutes
-on one core.
+`busiest` is the busiest node's share of a split's held-out prompts, averaged over splits. Ten splits take two to ten
+minutes on one core.
 """
 
 import argparse
@@ -36,7 +38,10 @@ def flags_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moec", type=Path, default=REPO / "build/release/frontends/moec", help="the moec program")
     parser.add_argument("--splits", type=int, default=10)
-    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--policy", choices=("categories", "packed"), default="categories",
+                        help="of moec place (default: categories)")  # fmt: skip
+    parser.add_argument("--covered", action="store_true", help="with categories: each expert is on some node")
+    parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--held", type=int, default=8, help="experts per layer and node (default: 8)")
     return parser.parse_args()
 
@@ -59,12 +64,13 @@ def usual_node(documents):
 
 
 def measure_split(moec, prompts, seed, flags):
-    """Returns {index: outcomes} of the held-out prompts, and {row: the busiest node's share of them}."""
+    """Returns {index: outcomes} of the held-out prompts, {row: the busiest node's share of them}, and the
+    log-probabilities that their best nodes give."""
     half = random_half(prompts, seed)
     seen, unseen = moec.scratch / "seen.jsonl", moec.scratch / "unseen.jsonl"
     write_half(prompts, half, seen)
     order = write_half(prompts, set(range(len(prompts))) - half, unseen)
-    groups = moec.place(moec.analyze(seen), "packed", flags.nodes, flags.nodes * flags.held)
+    groups = moec.place(moec.analyze(seen), flags.policy, flags.nodes, flags.nodes * flags.held, flags.covered)
     known = json.loads(moec.run("probe", moec.out, "--groups", groups, "--prompts", seen, "--write", "--json"))
     probed = json.loads(moec.run("probe", moec.out, "--prompts", unseen, "--json"))["documents"]
     usual = usual_node(known["documents"])
@@ -72,7 +78,8 @@ def measure_split(moec, prompts, seed, flags):
     for row, field in (("table", "scores"), ("mass", "kept")):
         counts = collections.Counter(largest(document[field]) for document in probed)
         loads[row] = max(counts.values()) / len(probed)
-    return {index: outcomes(document, usual) for index, document in zip(order, probed)}, loads
+    results = {index: outcomes(document, usual) for index, document in zip(order, probed)}
+    return results, loads, [max(document["log_probability"]) for document in probed]
 
 
 def bounds(values):
@@ -97,15 +104,17 @@ def print_table(found, loads):
 
 def main():
     flags = flags_of()
-    prompts, found, loads = read_suite(), collections.defaultdict(list), []
+    prompts, found, loads, best = read_suite(), collections.defaultdict(list), [], []
     with tempfile.TemporaryDirectory() as scratch:
         moec = Moec(flags.moec, scratch)
         for seed in range(flags.splits):
-            held_out, load = measure_split(moec, prompts, seed, flags)
+            held_out, load, served = measure_split(moec, prompts, seed, flags)
             loads.append(load)
+            best += served
             for index, outcome in held_out.items():
                 found[index].append(outcome)
     print_table(found, loads)
+    print(f"\nlog-probability on the best node: {statistics.fmean(best):.2f} nats per token")
 
 
 if __name__ == "__main__":

@@ -52,10 +52,12 @@ class Moec:
         self.run("analyze", TINYMOE, "--prompts", suite, "--out", folder, "-q")
         return folder
 
-    def place(self, profile, policy, nodes, replicas):
-        """Places experts; returns the file of groups, one per node."""
+    def place(self, profile, policy, nodes, replicas, covered=False):
+        """Places experts; returns the file of groups, one per node. With the policy "categories", experts that no category
+        selects enough are on no node, unless `covered`."""
         path = self.scratch / f"{policy}.json"
         given = () if policy == "contiguous" else ("--profile", profile)
-        self.run("place", TINYMOE, "--policy", policy, *given, "--nodes", nodes, "--replicas", replicas, "--out", path,
-                 "--force")
+        uncovered = ("--allow-uncovered",) if policy == "categories" and not covered else ()
+        self.run("place", TINYMOE, "--policy", policy, *given, *uncovered, "--nodes", nodes, "--replicas", replicas, "--out",
+                 path, "--force")
         return path

@@ -27,6 +27,8 @@ struct DeviceUnit {
   double token_bytes = 0;  // mean weight bytes read per token
   // Bytes of experts in a shard that is not an expert group.
   int64_t expert_bytes = 0;
+  // Multiply-adds per token with all experts, and with the chosen ones only.
+  int64_t macs = 0, macs_active = 0;
   bool experts() const { return group >= 0; }
 };
 

@@ -96,7 +96,9 @@ DeviceUnit unit_of(const Plan& plan, const std::vector<ShardSize>& sizes, size_t
           .bytes = weights + sizes[i].cache_bytes,
           .peak_bytes = sizes[i].peak_activation_bytes,
           .token_bytes = chance_to_run(plan, i) * static_cast<double>(weights),
-          .expert_bytes = is_whole_moe(shard.kind) ? sizes[i].expert_bytes : 0};
+          .expert_bytes = is_whole_moe(shard.kind) ? sizes[i].expert_bytes : 0,
+          .macs = sizes[i].macs,
+          .macs_active = sizes[i].macs_active};
 }
 
 // Appends a whole MoE layer as several units: each expert, and the rest of the shard.
