@@ -246,6 +246,7 @@ Status run(const RunFlags& flags) {
   MOEC_TRY(require_export(flags.folder));
   MOEC_ASSIGN(SessionOptions options, session_options(flags.session));
   MOEC_ASSIGN(options.experts, expert_store_options(flags.experts, flags.folder));
+  MOEC_ASSIGN(options.peers, node_peers(flags.experts));
   options.cache_bias = flags.experts.cache_bias;
   // session_options() created the engine `cpu`, which open_engine() may replace.
   MOEC_ASSIGN(options.engine, open_engine(flags.engine, flags.session, options.engine));

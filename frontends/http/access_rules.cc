@@ -56,16 +56,18 @@ bool has_key(const httplib::Request& request, const std::string& key) {
   return differing == 0;
 }
 
-bool is_json(std::string type) {
+bool has_type(const httplib::Request& request, std::string_view wanted) {
+  std::string type = request.get_header_value("Content-Type");
   type = type.substr(0, type.find_first_of("; "));
   std::transform(type.begin(), type.end(), type.begin(), ::tolower);
   // An absent type is accepted, because simple clients omit it.
-  return type.empty() || type == "application/json";
+  return type.empty() || type == wanted;
 }
 
 }  // namespace
 
-std::optional<Refusal> refusal_of(const httplib::Request& request, const AccessRules& rules) {
+std::optional<Refusal> refusal_of(const httplib::Request& request, const AccessRules& rules,
+                                  std::string_view content_type) {
   const std::string host = request.get_header_value("Host");
   // HTTP/1.0 does not require a Host, so its absence is accepted; browsers send one.
   if (!host.empty() && !may_call(host_of(host), rules))
@@ -84,11 +86,12 @@ std::optional<Refusal> refusal_of(const httplib::Request& request, const AccessR
     return refused(401, "serve.unauthorized", "the request lacks the server's key",
                    "send the key as Authorization: Bearer KEY");
   if (request.method != "POST") return std::nullopt;
-  if (!is_json(request.get_header_value("Content-Type")))
-    return refused(415, "serve.content_type",
-                   fmt::format("the content type is {}, not JSON",
-                               printable(request.get_header_value("Content-Type"), 60)),
-                   "send Content-Type: application/json");
+  if (!has_type(request, content_type))
+    return refused(
+        415, "serve.content_type",
+        fmt::format("the content type is {}, not {}",
+                    printable(request.get_header_value("Content-Type"), 60), content_type),
+        fmt::format("send Content-Type: {}", content_type));
   if (request.has_header("Content-Encoding"))
     return refused(415, "serve.content_encoding", "the body is compressed",
                    "send an uncompressed body");

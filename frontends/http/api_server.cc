@@ -57,8 +57,8 @@ void ApiServer::get(const std::string& path, const Answer& answer) {
   });
 }
 
-void ApiServer::post(const std::string& path, const BodyAnswer& answer) {
-  posts_.insert(path);
+void ApiServer::post(const std::string& path, const BodyAnswer& answer, const char* content_type) {
+  posts_[path] = content_type;
   Post(path, [this, answer](const httplib::Request& request, httplib::Response& response,
                             const httplib::ContentReader& reader) {
     const Status done = catch_refusals([&]() -> Status {
@@ -103,9 +103,11 @@ void ApiServer::watch_for_stop(const std::atomic<bool>& over,
 // Checks a request before its body is read.
 ApiServer::HandlerResponse ApiServer::admit(const httplib::Request& request,
                                             httplib::Response& response) const {
-  const std::optional<Refusal> refusal = refusal_of(request, options_.access);
+  const auto post = posts_.find(request.path);
+  const std::optional<Refusal> refusal =
+      refusal_of(request, options_.access, post == posts_.end() ? kJson : post->second);
   // Unknown paths of POST requests are rejected here, before the body is read.
-  const bool known = request.method != "POST" || posts_.contains(request.path);
+  const bool known = request.method != "POST" || post != posts_.end();
   if (!refusal) allow_origin(request, options_.access, response);
   if (!refusal && known && request.method != "OPTIONS") return HandlerResponse::Unhandled;
   end_connection();  // the unread body would be parsed as the next request

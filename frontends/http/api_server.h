@@ -3,7 +3,7 @@
 
 #include <atomic>
 #include <functional>
-#include <set>
+#include <map>
 #include <string>
 
 #include "frontends/http/limited_server.h"
@@ -12,6 +12,7 @@
 namespace moec {
 
 inline constexpr const char* kJson = "application/json";
+inline constexpr const char* kBytes = "application/octet-stream";
 
 class ApiServer : public LimitedServer {
  public:
@@ -20,10 +21,11 @@ class ApiServer : public LimitedServer {
   // Answers GET requests of a path, with Status errors as JSON replies.
   using Answer = std::function<Status(const httplib::Request&, httplib::Response&)>;
   void get(const std::string& path, const Answer& answer);
-  // Answers POST requests of a path. Errors of reading the body also become replies.
+  // Answers POST requests of a path with bodies of this content type. Errors of reading the body
+  // also become replies.
   using BodyAnswer =
       std::function<Status(const httplib::Request&, const std::string& body, httplib::Response&)>;
-  void post(const std::string& path, const BodyAnswer& answer);
+  void post(const std::string& path, const BodyAnswer& answer, const char* content_type = kJson);
 
   // Serves until options.stop returns true. Then calls `before_close`, which ends the answers in
   // progress, and closes the connections. Errors: serve.address (the port is in use, or the address
@@ -35,7 +37,7 @@ class ApiServer : public LimitedServer {
   void watch_for_stop(const std::atomic<bool>& over, const std::function<void()>& before_close);
 
   ServerOptions options_;
-  std::set<std::string> posts_;  // paths of POST requests
+  std::map<std::string, std::string> posts_;  // content types by path of POST requests
 };
 
 }  // namespace moec

@@ -30,11 +30,12 @@ int http_status(const Diagnostics& errors) {
   const std::string& code = errors.front().code;
   // Specific codes come before the prefixes, because they begin with "serve.", too.
   if (code == "serve.busy") return 429;
-  if (code == "serve.stopping") return 503;
+  // A gateway continues the text on another node.
+  if (code == "serve.stopping" || code == "peers.lost") return 503;
   if (code == "serve.too_large") return 413;
   // These prefixes name mistakes in the request; all other errors are the server's.
-  constexpr std::array kOfClient = {"serve.", "run.", "session.context_full", "session.token",
-                                    "tokenizer."};
+  constexpr std::array kOfClient = {"serve.",        "run.",       "session.context_full",
+                                    "session.token", "tokenizer.", "peers.bad_call"};
   const auto begins = [&](const char* prefix) { return code.starts_with(prefix); };
   return std::any_of(kOfClient.begin(), kOfClient.end(), begins) ? 400 : 500;
 }

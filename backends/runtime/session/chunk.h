@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,7 +47,9 @@ struct Chunk {
   Rows rope;                            // rows of the RoPE table, by token; empty without a table
   Rows logits;                          // [count, vocab]; empty before the first head shard
   std::map<int64_t, NewRows> new_rows;  // by layer
-  int64_t layer_of_experts = -1;        // latest layer passed to ExpertStore::begin_layer()
+  std::optional<size_t> done_on_peer;   // latest step that a peer ran
+  std::map<int64_t, std::set<std::string>> hosts;  // peers by layer
+  int64_t layer_of_experts = -1;  // latest layer passed to ExpertStore::begin_layer()
 };
 
 }  // namespace moec

@@ -66,6 +66,7 @@ struct GraphOptions {
 struct EngineTraits {
   std::string name;    // value of --engine
   std::string device;  // device that runs the graphs; empty: the engine has no choice of device
+  std::string activations;    // how products round activations; empty: they do not
   bool edits_graphs = false;  // supports GraphOptions::ceilings and ::pager
   bool reads_halves = false;  // accepts inputs with Tensor::halves
   bool keeps_widths = false;  // compiling is slow, so shards stay loaded in every width that ran

@@ -70,7 +70,7 @@ std::optional<PreferredCounts> Session::preferred() const {
 Status Session::Impl::open_preference() {
   if (!options.cache_bias) return {};
   if (!experts) return unfit_router("no experts are in slots");
-  if (!mask.layers.empty() || !baked.layers.empty())
+  if (!mask.layers.empty() || !fixed_masks.baked.layers.empty())
     return unfit_router("a mask restricts the experts that tokens can choose");
   MOEC_TRY(check_cache_bias(manifest));
   routing.preference = {*options.cache_bias, [this](ExpertId key) { return experts->holds(key); }};

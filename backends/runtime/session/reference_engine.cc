@@ -62,10 +62,12 @@ class ReferenceExecutable : public Executable {
 
 class ReferenceEngine : public Engine {
  public:
-  ReferenceEngine(std::string name, ShardReader read_shard,
+  ReferenceEngine(EngineTraits traits, ShardReader read_shard,
                   std::shared_ptr<const Products> products)
-      : read_shard_(std::move(read_shard)), products_(std::move(products)) {
-    traits_.name = std::move(name);
+      : read_shard_(std::move(read_shard)),
+        products_(std::move(products)),
+        traits_(std::move(traits)) {
+    traits_.edits_graphs = true;
     // Only with kernels does a run read the filled part of a cache alone.
     traits_.reads_halves = products_ != nullptr;
   }
@@ -93,18 +95,18 @@ class ReferenceEngine : public Engine {
  private:
   ShardReader read_shard_;
   std::shared_ptr<const Products> products_;
-  EngineTraits traits_{.edits_graphs = true};
+  EngineTraits traits_;
 };
 
 }  // namespace
 
 std::shared_ptr<Engine> reference_engine(ShardReader read_shard) {
-  return executor_engine("reference", std::move(read_shard), nullptr);
+  return executor_engine({.name = "reference"}, std::move(read_shard), nullptr);
 }
 
-std::shared_ptr<Engine> executor_engine(std::string name, ShardReader read_shard,
+std::shared_ptr<Engine> executor_engine(EngineTraits traits, ShardReader read_shard,
                                         std::shared_ptr<const Products> products) {
-  return std::make_shared<ReferenceEngine>(std::move(name), std::move(read_shard),
+  return std::make_shared<ReferenceEngine>(std::move(traits), std::move(read_shard),
                                            std::move(products));
 }
 

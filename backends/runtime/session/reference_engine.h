@@ -22,8 +22,9 @@ using ShardReader = std::function<Result<LoadedShard>(
 // reader and of Executor::create(); with ceilings, router.no_choice (ir/analysis/router_choice.h).
 std::shared_ptr<Engine> reference_engine(ShardReader read_shard);
 
-// Returns the same executor as the engine `name`, with the kernels `products` for matrix products.
-std::shared_ptr<Engine> executor_engine(std::string name, ShardReader read_shard,
+// Returns the same executor as an engine with this name and these activations, with the kernels
+// `products` for matrix products.
+std::shared_ptr<Engine> executor_engine(EngineTraits traits, ShardReader read_shard,
                                         std::shared_ptr<const Products> products);
 
 }  // namespace moec

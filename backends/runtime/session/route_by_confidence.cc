@@ -43,7 +43,7 @@ const manifest::Port& weights_port(const manifest::Width& width) {
 
 // The probe receives the values of the router with the largest k, then the final routing weights.
 Status Session::Impl::route_by_confidence(size_t step, Chunk& chunk, const StepProbe& probe) {
-  const manifest::Shard& shard = *manifest.find_shard(manifest.schedule[step].shard);
+  const manifest::Shard& shard = *shards[step];
   const std::string& edge = routing_edge(manifest.schedule[step]);
   const std::vector<size_t> forms = routing.top_k.forms_of(shard.layer);
   const RoutingObserver told = std::exchange(routing.observer, {});

@@ -180,13 +180,13 @@ Status Session::Impl::begin_experts(size_t step, const manifest::Shard& shard, C
     if (binding.port == kRoutingWeights)
       MOEC_TRY(experts->begin_layer(shard.layer, chunk.edges.at(binding.edge)));
   const size_t depth = experts->prefetch_depth();
-  for (const RouterAhead& router : routers_ahead(manifest, step, chunk, depth))
+  for (const RouterAhead& router : routers_ahead(step, chunk, depth))
     MOEC_TRY(prefetch_experts(router, chunk));
   return {};
 }
 
 Status Session::Impl::prefetch_experts(const RouterAhead& router, const Chunk& chunk) {
-  const manifest::Shard& shard = *manifest.find_shard(router.step->shard);
+  const manifest::Shard& shard = *shards[router.step];
   const size_t graph = graph_of(shard, chunk);
   // In little memory, a router is loaded for one step only. The next one runs soon, but others
   // would be loaded again for each prediction.
@@ -212,21 +212,26 @@ Result<NamedTensors> Session::Impl::run(const manifest::Shard& shard, Executable
   return executable.run(by_port, probe);
 }
 
-// If no token of the chunk chose an expert of the step's group, forwards the residual input as the
-// step's output and returns true.
-bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk) {
+// True if the step may be skipped and no token of the chunk chose an expert of its group.
+bool Session::Impl::is_idle(const manifest::Step& step, const manifest::Shard& shard,
+                            const Chunk& chunk) const {
   if (!options.skip_idle_groups || step.skip_from.empty()) return false;
-  const Rows* routing = nullptr;
-  const Rows* passed_on = nullptr;
-  for (const InputBinding& binding : step.inputs) {
-    if (binding.port == kRoutingWeights) routing = &chunk.edges.at(binding.edge);
-    if (binding.port == step.skip_from) passed_on = &chunk.edges.at(binding.edge);
-  }
-  if (!routing || !passed_on) return false;
+  const InputBinding* binding = manifest::find_input(step, kRoutingWeights);
+  if (!binding || binding->source != SourceKind::edge) return false;
+  const Rows& routing = chunk.edges.at(binding->edge);
   for (int64_t t = 0; t < chunk.count; ++t)
     for (const ExpertRun& run : expert_runs(shard))
       for (int64_t e = run.first; e < run.first + run.count; ++e)
-        if (at(routing->row(t), e) != 0) return false;
+        if (at(routing.row(t), e) != 0) return false;
+  return true;
+}
+
+// Forwards the sum of an idle step as its output and returns true.
+bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk) {
+  if (!is_idle(step, shard, chunk)) return false;
+  const InputBinding* from = manifest::find_input(step, step.skip_from);
+  if (!from) return false;
+  const Rows* passed_on = &chunk.edges.at(from->edge);
   for (const OutputBinding& binding : step.outputs)
     if (binding.port == step.skip_to) chunk.edges[binding.edge] = *passed_on;
   ++counts.skipped_steps;
@@ -268,7 +273,7 @@ Result<NamedTensors> Session::Impl::outputs_of(const manifest::Step& step,
 // weights.
 Status Session::Impl::observe_wanted(size_t step_index, Chunk& chunk) {
   const manifest::Step& step = manifest.schedule[step_index];
-  const manifest::Shard& shard = *manifest.find_shard(step.shard);
+  const manifest::Shard& shard = *shards[step_index];
   MOEC_ASSIGN(Executable * executable, this->executable(shard, graph_of(shard, chunk)));
   const ExpertSets before = std::exchange(mask, {});
   const auto outputs = outputs_of(step, shard, *executable, chunk, {});
@@ -282,11 +287,12 @@ Status Session::Impl::observe_wanted(size_t step_index, Chunk& chunk) {
 
 Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe& probe) {
   const manifest::Step& step = manifest.schedule[step_index];
-  const manifest::Shard& shard = *manifest.find_shard(step.shard);
+  const manifest::Shard& shard = *shards[step_index];
   // begin_experts() comes first, because it can load a router, which invalidates pointers from
   // LoadedShards.
   MOEC_TRY(begin_experts(step_index, shard, chunk));
   if (skip(step, shard, chunk)) return {};
+  if (peers.absent.contains(shard.name)) return run_on_peer(step_index, chunk);
   MOEC_ASSIGN(Executable * executable, this->executable(shard, graph_of(shard, chunk)));
   MOEC_ASSIGN(const NamedTensors outputs,
               outputs_of(step, shard, *executable, chunk, probe_of(shard, chunk, probe)));
@@ -294,6 +300,9 @@ Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe
   for (const OutputBinding& binding : step.outputs)
     if (const auto output = outputs.find(binding.port); output != outputs.end())
       take_output(binding, shard, output->second, chunk);
+  if (options.peers && shard.routing)
+    if (const auto weights = outputs.find(kRoutingWeights); weights != outputs.end())
+      count_misses(shard, chunk, unpack_rows(weights->second, chunk.count));
   return {};
 }
 
@@ -302,7 +311,8 @@ const manifest::Width& Session::width_of(const manifest::Shard& shard, const Chu
 }
 
 Status Session::run_step(size_t step, Chunk& chunk, const StepProbe& probe) {
-  const manifest::Shard& shard = *impl_->manifest.find_shard(impl_->manifest.schedule[step].shard);
+  const manifest::Shard& shard = *impl_->shards[step];
+  if (chunk.done_on_peer && step <= *chunk.done_on_peer) return {};
   const bool routes = shard.routing.has_value();
   if (impl_->routing.wanted && is_router(shard.kind)) MOEC_TRY(impl_->observe_wanted(step, chunk));
   if (impl_->routing.preference && routes) return impl_->route_by_residents(step, chunk);
@@ -311,28 +321,19 @@ Status Session::run_step(size_t step, Chunk& chunk, const StepProbe& probe) {
   return impl_->run_shard(step, chunk, probe);
 }
 
-namespace {
-
-bool is_router(const Manifest& manifest, const manifest::Step& step) {
-  const manifest::Shard* shard = manifest.find_shard(step.shard);
-  return shard && is_router(shard->kind);
-}
-
-}  // namespace
-
-std::vector<RouterAhead> routers_ahead(const Manifest& manifest, size_t step, const Chunk& chunk,
-                                       size_t most) {
+std::vector<RouterAhead> Session::Impl::routers_ahead(size_t step, const Chunk& chunk,
+                                                      size_t most) const {
   const auto& schedule = manifest.schedule;
   // The latest router has run in this chunk, so its inputs are in `chunk.edges` if they are edges.
   size_t now = step;
-  while (now > 0 && !is_router(manifest, schedule[now])) --now;
+  while (now > 0 && !is_router(shards[now]->kind)) --now;
   std::vector<RouterAhead> routers;
   // The loop above can stop at step 0, which need not be a router.
-  if (!is_router(manifest, schedule[now])) return routers;
+  if (!is_router(shards[now]->kind)) return routers;
   for (size_t next = step + 1; next < schedule.size() && routers.size() < most; ++next) {
-    if (!is_router(manifest, schedule[next])) continue;
-    RouterAhead ahead{&schedule[next], routers.size() + 1, {}};
-    for (const InputBinding& input : ahead.step->inputs) {
+    if (!is_router(shards[next]->kind)) continue;
+    RouterAhead ahead{next, routers.size() + 1, {}};
+    for (const InputBinding& input : schedule[next].inputs) {
       const InputBinding* given = manifest::find_input(schedule[now], input.port);
       if (!given || given->source != SourceKind::edge || !chunk.edges.contains(given->edge))
         return routers;

@@ -16,6 +16,7 @@
 #include "backends/runtime/experts/expert_store.h"
 #include "backends/runtime/session/capacity_drops.h"
 #include "backends/runtime/session/chunk.h"
+#include "backends/runtime/session/expert_peers.h"
 #include "backends/runtime/session/loaded_shards.h"
 #include "backends/runtime/session/reference_engine.h"
 #include "backends/runtime/session/session_memory.h"
@@ -62,6 +63,9 @@ struct SessionOptions {
   TopKRequest top_k;  // selects a top-k variant of the export
   // Requires `experts`: routers prefer resident experts (cache_choice.h). Changes the results.
   std::optional<CacheBias> cache_bias;
+  // Computes the experts that a node lacks, instead of masking them; may be null. Cannot be
+  // combined with `experts`, `cache_bias` and exports with top-k variants.
+  std::shared_ptr<ExpertPeers> peers;
 };
 
 class Session;
@@ -108,12 +112,17 @@ class Session {
   // - session.no_experts (a mask for a model without experts);
   // - engine.format, engine.precision, engine.option (the engine does not support the export or an
   //   option);
-  // - session.cache_bias.
+  // - session.cache_bias;
+  // - session.no_whole (peers for a folder that is not a node), session.peers (peers combined with
+  //   another option), those of ExpertPeers::require().
+  // Running a step can then fail with peers.bound, peers.lost and peers.bad_answer (rows that do
+  // not fit).
   // With a mask, reading a shard can also fail with router.no_choice (ir/analysis/router_choice.h).
   static Result<Session> open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options = {});
 
   Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
   ~Session();
 
   const Manifest& manifest() const;
@@ -139,6 +148,14 @@ class Session {
   // Returns the experts that tokens can choose: those of the node, of the options and of
   // set_mask(), without those that the graphs mask.
   ExpertSets available() const;
+  // Returns the experts of available() that the folder has. Peers compute the others.
+  ExpertSets own_experts() const;
+  // Runs experts of this folder for another node, with this session's engine. Does not change the
+  // sequence. Errors: peers.bad_call (shards that the folder lacks or that differ from those of
+  // the caller, other numerics, rows that do not fit), those of reading and running a shard.
+  Result<Rows> run_experts(ExpertCall call);
+  // Returns the counts of calls so far; null without SessionOptions::peers.
+  const PeerCounts* peer_counts() const;
   // Restricts later steps to these experts, intersected with the mask in the graphs. Requires
   // SessionOptions::maskable. Errors: those of check_enough().
   Status set_mask(const ExpertSets& mask);

@@ -5,26 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "backends/manifest/expert_grid.h"
-#include "backends/manifest/manifest_check.h"
-#include "backends/manifest/manifest_file.h"
 #include "backends/manifest/top_k.h"
 #include "ir/base/invariant.h"
 #include "ir/graph/port_names.h"
 
 namespace moec {
-namespace {
-
-// Opens a table file as weights with a single tensor, so that a row is a slice of the tensor.
-Result<WeightReader> open_table(const manifest::TableFile& table, const std::string& folder) {
-  WeightTable weights;
-  weights.files.push_back(
-      {folder + "/" + table.file.path, static_cast<uint64_t>(table.file.bytes)});
-  weights.tensors["table"] = {0, 0, {table.dtype, {table.rows, table.columns}}};
-  return WeightReader::open(std::move(weights));
-}
-
-}  // namespace
 
 Result<std::vector<float>> read_table_row(const WeightReader& reader, int64_t row) {
   const Type& type = reader.table().find("table")->type;
@@ -34,9 +19,9 @@ Result<std::vector<float>> read_table_row(const WeightReader& reader, int64_t ro
 
 Result<Rows> Session::Impl::rope_rows(int64_t position, int64_t count) const {
   Rows rows;
-  if (!rope) return rows;
+  if (!tables.rope) return rows;
   for (int64_t t = 0; t < count; ++t) {
-    MOEC_ASSIGN(std::vector<float> row, read_table_row(*rope, position + t));
+    MOEC_ASSIGN(std::vector<float> row, read_table_row(*tables.rope, position + t));
     rows.columns = std::ssize(row);
     rows.data.insert(rows.data.end(), row.begin(), row.end());
   }
@@ -45,6 +30,7 @@ Result<Rows> Session::Impl::rope_rows(int64_t position, int64_t count) const {
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 const Manifest& Session::manifest() const { return impl_->manifest; }
@@ -61,24 +47,6 @@ const CapacityDrops* Session::drops() const {
   return impl_->manifest.capacity ? &impl_->counts.drops : nullptr;
 }
 LayerCache& Session::cache(int64_t layer) { return impl_->sequence.caches.at(layer); }
-
-static Status refuse_part_of_a_model(const manifest::Model& model, const std::string& folder) {
-  if (model.left_out_layers == 0) return {};
-  return fail("session.part_of_a_model",
-              fmt::format("the folder is a trial export of the first {} of {} layers", model.layers,
-                          model.layers + model.left_out_layers),
-              "export the whole model, without --layers", {.file = folder});
-}
-
-static Status refuse_stage(const Manifest& manifest, const std::string& folder) {
-  if (manifest.has_embedding() && manifest.has_head()) return {};
-  const manifest::Node& node = *manifest.node;
-  return fail("session.stage",
-              fmt::format("node {} has only layers {} to {} of {}: stage {} of {}, counted from 0",
-                          node.name, node.first_layer, manifest.end_layer() - 1,
-                          manifest.model.layers, node.stage, node.stages),
-              "run the export that was split, or a split without stages", {.file = folder});
-}
 
 Diagnostics note_precision(const Manifest& manifest, Precision precision) {
   const auto routes = [](const manifest::Shard& shard) { return shard.routing.has_value(); };
@@ -103,35 +71,6 @@ Diagnostics note_widened(const Session& session) {
                      "export with another form of --weights to keep the codes in memory",
                      {}});
   return notes;
-}
-
-Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
-                              const SessionOptions& options) {
-  auto impl = std::make_unique<Impl>();
-  impl->folder = folder;
-  impl->engine = options.engine;
-  if (!impl->engine) impl->engine = reference_engine(std::move(read_shard));
-  impl->options = options;
-  // A preference for resident experts masks the routers.
-  impl->options.maskable = options.maskable || options.cache_bias;
-  MOEC_ASSIGN(impl->manifest, read_manifest(folder));
-  MOEC_TRY(require_graphs(impl->manifest, folder));
-  MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
-  MOEC_TRY(refuse_stage(impl->manifest, folder));
-  // The order matters: read_masks() needs the variant, check_engine() the masks, and
-  // open_preference() the expert store.
-  MOEC_TRY(impl->choose_variant());
-  MOEC_TRY(impl->read_masks());
-  MOEC_TRY(impl->check_engine());
-  MOEC_TRY(impl->open_experts());
-  MOEC_TRY(impl->open_preference());
-  MOEC_ASSIGN(impl->embedding, open_table(impl->manifest.embedding, folder));
-  if (impl->manifest.rope) {
-    MOEC_ASSIGN(impl->rope, open_table(impl->manifest.rope->table, folder));
-  }
-  Session session(std::move(impl));
-  session.reset();
-  return session;
 }
 
 void Session::reset() { exchange(empty_sequence()); }
@@ -176,42 +115,6 @@ bool Session::rewind(int64_t position) {
   return true;
 }
 
-// Masks add inputs to the graphs, and slots replace weights. Only engines that can edit graphs
-// support these options.
-Status Session::Impl::check_engine() const {
-  const EngineTraits& traits = engine->traits();
-  const auto refuse = [&](const std::string& what) {
-    return fail(
-        "engine.option",
-        fmt::format("{}, but engine {} runs graphs only as they were emitted", what, traits.name),
-        "omit the option, or pass --engine cpu", {.file = folder});
-  };
-  MOEC_TRY(engine->accepts(manifest, options.precision));
-  if (options.cache_dtype != DType::f32 && !traits.reads_halves)
-    return fail("engine.option",
-                fmt::format("--cache-dtype {} is an option of engine cpu, but engine {} reads f32 "
-                            "caches only",
-                            dtype_name(options.cache_dtype), traits.name),
-                "omit --cache-dtype, or pass --engine cpu", {.file = folder});
-  if (traits.edits_graphs) return {};
-  if (options.experts)
-    return refuse("expert slots (--capacity, --expert-memory, --prepacked) replace weights");
-  if (!options.expert_mask.empty()) return refuse("--expert-mask changes the routers");
-  if (!held.layers.empty()) return refuse("a cluster node masks the experts that it lacks");
-  if (options.maskable) return refuse("cache-aware routing changes the routers");
-  return {};
-}
-
-Status Session::Impl::choose_variant() {
-  MOEC_ASSIGN(routing.top_k, choose_top_k(manifest, options.top_k));
-  if (routing.top_k.threshold && options.cache_bias)
-    return fail("policy.confidence", "--cache-bias and --confidence cannot be combined",
-                "omit one of them");
-  // With a threshold, any variant can run, so the slots must suffice for the largest k.
-  if (options.experts) options.experts->top_k = routing.top_k.largest();
-  return {};
-}
-
 int64_t Session::Impl::top_k_of(int64_t layer) const {
   const TopKVariant* form = routing.top_k.chosen();
   return form ? form->layers.at(layer) : grid.top_k;
@@ -221,29 +124,10 @@ size_t Session::Impl::graph_of(const manifest::Shard& shard, const Chunk& chunk)
   return graph_index(shard, chunk.width, manifest.build.tokens.size(), routing.top_k.chosen());
 }
 
-Status Session::Impl::read_masks() {
-  MOEC_ASSIGN(held, node_experts_of(manifest));
-  if (!masks()) return {};
-  grid = expert_grid(manifest);
-  grid.top_k = std::max(grid.top_k, routing.top_k.largest());
-  if (grid.layers.empty())
-    return fail("session.no_experts", "the model has no experts to mask",
-                "omit --expert-mask, or use a Mixture-of-Experts model", {.file = folder});
-  if (manifest.build.routing == "full_softmax")
-    return fail(
-        "session.no_choice",
-        fmt::format("the export has routing {}, which uses all experts", manifest.build.routing),
-        "export with another --routing to mask experts", {.file = folder});
-  MOEC_ASSIGN(baked, expert_mask_of(manifest));
-  MOEC_ASSIGN(const ExpertSets wanted,
-              read_expert_mask(options.expert_mask, grid, "--expert-mask"));
-  return set_mask(wanted, "--expert-mask");
-}
-
 Status Session::Impl::set_mask(const ExpertSets& wanted, const std::string& what) {
-  const ExpertSets own = in_both(held, wanted);
+  const ExpertSets own = in_both(fixed_masks.held, wanted);
   // The graphs also apply the mask `baked`, so only experts in both sets can be chosen.
-  MOEC_TRY(check_enough(in_both(baked, own), grid, what));
+  MOEC_TRY(check_enough(in_both(fixed_masks.baked, own), grid, what));
   mask = own;
   return {};
 }
@@ -251,39 +135,6 @@ Status Session::Impl::set_mask(const ExpertSets& wanted, const std::string& what
 Status Session::set_mask(const ExpertSets& mask) {
   MOEC_CHECK(impl_->options.maskable, "the session was not opened as maskable");
   return impl_->set_mask(mask, "the mask");
-}
-
-static Status check_pinned(const std::vector<ExpertId>& pinned, const ExpertGrid& grid) {
-  for (const ExpertId& key : pinned)
-    if (!std::binary_search(grid.layers.begin(), grid.layers.end(), key.layer) ||
-        key.expert >= grid.experts)
-      return fail("session.profile",
-                  fmt::format("the profile has expert {} of layer {}, which the model lacks",
-                              key.expert, key.layer),
-                  "pass a --profile of this model");
-  return {};
-}
-
-Status Session::Impl::open_experts() {
-  uint64_t slots = 0;
-  if (options.experts) {
-    MOEC_TRY(check_pinned(options.experts->pinned, expert_grid(manifest)));
-    MOEC_ASSIGN(experts, ExpertStore::open(manifest, folder, *options.experts));
-    slots = experts->arena_bytes();
-  }
-  // This check also keeps the unsigned difference below from wrapping around.
-  if (slots >= options.memory_bytes)
-    return fail("session.memory",
-                fmt::format("the expert slots need {} MiB, --memory is {} MiB", slots >> 20,
-                            options.memory_bytes >> 20),
-                fmt::format("pass a larger --memory, or a smaller --expert-memory or --capacity; "
-                            "each of {} slots per layer needs {} MiB in all layers",
-                            experts->capacity(),
-                            (slots / static_cast<uint64_t>(experts->capacity()) >> 20) + 1));
-  MOEC_ASSIGN(const uint64_t room, room_for_shards(manifest, options.memory_bytes - slots,
-                                                   {options.sequences, options.cache_dtype}));
-  loaded = LoadedShards(room, engine->traits().keeps_widths);
-  return {};
 }
 
 static Status check_room(int64_t tokens, const Manifest& manifest) {
@@ -326,7 +177,7 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
           "session.token",
           fmt::format("token {} is outside the vocabulary of {}", token, manifest.model.vocab),
           "use token ids from 0 to the vocabulary size minus 1");
-    MOEC_ASSIGN(std::vector<float> row, read_table_row(*impl_->embedding, token));
+    MOEC_ASSIGN(std::vector<float> row, read_table_row(*impl_->tables.embedding, token));
     rows.data.insert(rows.data.end(), row.begin(), row.end());
   }
   chunk.edges[std::string(kEmbedEdge)] = std::move(rows);
@@ -361,7 +212,7 @@ void Session::observe_wanted(RoutingObserver observer) {
   impl_->routing.wanted = std::move(observer);
 }
 
-ExpertSets Session::available() const { return in_both(impl_->baked, impl_->mask); }
+ExpertSets Session::available() const { return in_both(impl_->fixed_masks.baked, impl_->mask); }
 
 Result<Rows> Session::pass(std::span<const int64_t> tokens, int64_t position,
                            const StepProbe& probe, LogitsOf wanted) {

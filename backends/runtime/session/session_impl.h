@@ -1,11 +1,12 @@
-// Internal state of a session. session_impl.cc opens the session and feeds tokens, and run_step.cc
-// runs a step of the schedule. prefer_resident.cc and route_by_confidence.cc run routers whose
-// choice the session changes.
+// Internal state of a session. open_session.cc opens it, session_impl.cc feeds tokens, and
+// run_step.cc runs a step of the schedule. prefer_resident.cc and route_by_confidence.cc run
+// routers whose choice the session changes.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,15 +50,10 @@ class BorrowedCaches {
 // A later router, applied to the input of the current one to predict the experts of its layer. This
 // works because the residual stream changes little from layer to layer.
 struct RouterAhead {
-  const manifest::Step* step = nullptr;
+  size_t step = 0;                           // index in the schedule
   size_t distance = 1;                       // 1: the next router
   std::map<std::string, std::string> edges;  // port → edge that replaces the port's own edge
 };
-
-// Returns the first `most` routers after `step`, bound to the input edges of the latest router up
-// to `step`. Ends before a router with an input port for which the latest router has no edge.
-std::vector<RouterAhead> routers_ahead(const Manifest& manifest, size_t step, const Chunk& chunk,
-                                       size_t most);
 
 // Reads a row of a table file. `reader` must contain the table as its only tensor.
 Result<std::vector<float>> read_table_row(const WeightReader& reader, int64_t row);
@@ -76,12 +72,18 @@ struct Session::Impl {
   std::shared_ptr<Engine> engine;
   SessionOptions options;
   Manifest manifest;
-  std::optional<WeightReader> embedding, rope;
+  std::vector<const manifest::Shard*> shards;  // of the manifest, per step of its schedule
+  struct {
+    std::optional<WeightReader> embedding, rope;
+  } tables;
   Sequence sequence;
   std::shared_ptr<ExpertStore> experts;
   LoadedShards loaded{0};
   ExpertGrid grid;
-  ExpertSets mask, baked, held;  // set for the session; built into the graphs; present on this node
+  ExpertSets mask;  // set for the session
+  struct {
+    ExpertSets baked, held;  // built into the graphs; present on this node
+  } fixed_masks;
   struct {
     RoutingObserver observer, wanted;
     std::optional<ResidentPreference> preference;
@@ -90,12 +92,17 @@ struct Session::Impl {
     TopKCounts top_k_counts;
   } routing;
   struct {
+    std::set<std::string> absent;  // shards that peers run
+    ExpertSets own;
+    PeerCounts counts;
+  } peers;
+  struct {
     int64_t skipped_steps = 0, tokens = 0;
     CapacityDrops drops;
   } counts;
 
   bool masks() const {
-    return options.maskable || !options.expert_mask.empty() || !held.layers.empty();
+    return options.maskable || !options.expert_mask.empty() || !fixed_masks.held.layers.empty();
   }
   // Index into shard.widths of the graph for the chunk and the current top-k variant.
   size_t graph_of(const manifest::Shard& shard, const Chunk& chunk) const;
@@ -126,6 +133,19 @@ struct Session::Impl {
   Probe probe_of(const manifest::Shard& shard, const Chunk& chunk, const StepProbe& probe);
   Status open_experts();
   Status open_preference();
+  Status open_peers();
+  void find_shards();
+  // Returns the first `most` routers after `step`, bound to the input edges of the latest router up
+  // to `step`. Ends before a router with an input port for which the latest router has no edge.
+  std::vector<RouterAhead> routers_ahead(size_t step, const Chunk& chunk, size_t most) const;
+  std::string numerics() const;
+  void count_misses(const manifest::Shard& router, const Chunk& chunk, const Rows& weights);
+  bool extend_call(size_t step, const manifest::Step& first, const Chunk& chunk,
+                   ExpertCall& call) const;
+  const manifest::Port& port_of_sum(size_t step, const Chunk& chunk) const;
+  Status run_on_peer(size_t step, Chunk& chunk);
+  Result<const manifest::Step*> called_step(const ExpertCall& call, const CalledShard& called,
+                                            const Chunk& chunk) const;
   std::vector<int64_t> preferred_experts(int64_t layer, std::span<const float> logits) const;
   Result<RouterRun> run_router(size_t step, Chunk& chunk);
   Status route_by_residents(size_t step, Chunk& chunk);
@@ -138,6 +158,7 @@ struct Session::Impl {
   Status prefetch_experts(const RouterAhead& router, const Chunk& chunk);
   Result<NamedTensors> run(const manifest::Shard& shard, Executable& executable,
                            NamedTensors& by_port, const Probe& probe) const;
+  bool is_idle(const manifest::Step& step, const manifest::Shard& shard, const Chunk& chunk) const;
   bool skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk);
 };
 

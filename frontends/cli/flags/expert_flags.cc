@@ -15,17 +15,24 @@
 namespace moec {
 namespace {
 
+constexpr std::string_view kPeer = "peer";
+
 tl::unexpected<Diagnostics> fail_flags(std::string cause, std::string next) {
   return fail("run.flags", std::move(cause), std::move(next));
 }
+
+bool asks_peers(const ExpertFlags& flags) { return flags.on_miss == kPeer; }
 
 // Rejects flags for expert slots if no flag creates slots.
 Status check_without_slots(const ExpertFlags& flags) {
   // CLI11's needs() requires all named flags, but any of three flags creates the slots.
   const std::pair<bool, const char*> others[] = {
-      {!flags.policy.empty(), "--policy"},           {!flags.on_miss.empty(), "--on-miss"},
-      {!flags.reads.empty(), "--expert-reads"},      {!flags.profile.empty(), "--profile"},
-      {flags.pin_top_k > 0, "--pin-top-k"},          {!flags.state.empty(), "--state"},
+      {!flags.policy.empty(), "--policy"},
+      {!flags.on_miss.empty() && !asks_peers(flags), "--on-miss"},
+      {!flags.reads.empty(), "--expert-reads"},
+      {!flags.profile.empty(), "--profile"},
+      {flags.pin_top_k > 0, "--pin-top-k"},
+      {!flags.state.empty(), "--state"},
       {flags.cache_bias.has_value(), "--cache-bias"}};
   for (const auto& [given, flag] : others)
     if (given)
@@ -93,10 +100,15 @@ void add_expert_flags(CLI::App& command, ExpertFlags& flags) {
                   "evict others as lru (default: pinned if experts are pinned, else lru)")
       ->check(one_of_enum<PolicyKind>());
   command
-      .add_option("--on-miss", flags.on_miss,
-                  "Action if a chosen expert is not resident while all slots are in use. load: "
-                  "read it (exact); skip: compute the token without it; stop: fail (default: load)")
-      ->check(one_of_enum<OnMiss>());
+      .add_option(
+          "--on-miss", flags.on_miss,
+          "Action if a chosen expert is not resident while all slots are in use. load: "
+          "read it (exact); skip: compute the token without it; stop: fail (default: load). "
+          "peer: on a node of a cluster without slots, let one of --peers compute the "
+          "experts that the node lacks (exact), instead of masking them")
+      ->check(one_of({"load", "skip", "stop", std::string(kPeer)}));
+  command.add_option("--peers", flags.peers,
+                     "With --on-miss peer: the file of nodes, as for moec route --nodes");
   command
       .add_option(
           "--expert-reads", flags.reads,
@@ -145,12 +157,25 @@ void add_cache_bias_flags(CLI::App& command, ExpertFlags& flags) {
       ->needs(bias);
 }
 
+Result<std::shared_ptr<NodePeers>> node_peers(const ExpertFlags& flags) {
+  if (asks_peers(flags) == flags.peers.empty())
+    return fail_flags(flags.peers.empty() ? "--on-miss peer requires the file of nodes"
+                                          : "--peers requires --on-miss peer",
+                      "pass both flags, or neither");
+  if (flags.peers.empty()) return nullptr;
+  MOEC_ASSIGN(const NodeServers servers, read_node_servers(flags.peers));
+  return std::make_shared<NodePeers>(servers.nodes);
+}
+
 Result<std::optional<ExpertStoreOptions>> expert_store_options(const ExpertFlags& flags,
                                                                const std::string& folder) {
   if (flags.memory.empty() && flags.capacity == 0 && flags.prepacked.empty()) {
     MOEC_TRY(check_without_slots(flags));
     return std::nullopt;
   }
+  if (asks_peers(flags))
+    return fail_flags("--on-miss peer cannot be combined with expert slots",
+                      "omit --on-miss peer, or the flags that create slots");
   ExpertStoreOptions options;
   // 0 lets the store derive the slots from memory_bytes.
   options.capacity = flags.capacity;

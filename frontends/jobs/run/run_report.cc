@@ -6,6 +6,7 @@
 
 #include "backends/runtime/text/write_text.h"
 #include "frontends/jobs/run/expert_report.h"
+#include "frontends/nodes/peer_report.h"
 #include "ir/base/at.h"
 #include "ir/base/process_memory.h"
 #include "ir/base/report_json.h"
@@ -22,6 +23,7 @@ std::string routing_report(const Session& session) {
   if (const CapacityDrops* drops = session.drops())
     text +=
         fmt::format("[capacity {}: {}]\n", session.manifest().capacity->factor, drops->describe());
+  if (const PeerCounts* peers = session.peer_counts()) text += peer_text(*peers);
   return text;
 }
 
@@ -46,6 +48,7 @@ void add_routing(const Session& session, ordered_json& json) {
                         {"choices", drops->choices()},
                         {"dropped", drops->dropped()},
                         {"drop_rate", drops->rate()}};
+  if (const PeerCounts* peers = session.peer_counts()) json["peers"] = peer_json(*peers);
 }
 
 namespace {

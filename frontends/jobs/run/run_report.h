@@ -13,7 +13,7 @@
 
 namespace moec {
 
-// Returns lines about top-k and capacity; empty for an export without top-k variants and capacity.
+// Returns lines about top-k, capacity and peers; empty if the session has none of them.
 std::string routing_report(const Session& session);
 
 // Adds the data of routing_report() to a report.

@@ -81,7 +81,9 @@ TEST_P(ExpertSlots, MatchAllExpertsBitForBit) {
   for (const manifest::Shard& shard : all.manifest().shards)
     if (shard.routing) experts = shard.routing->experts;
   ASSERT_GT(experts, 1);
+  // The smallest and the largest capacities, and one in four of the others.
   for (int64_t capacity = 1; capacity <= experts; ++capacity) {
+    if (capacity > 4 && capacity % 4 != 0 && capacity < experts - 1) continue;
     Session some = open_session(out, slots(capacity), GetParam().precision);
     EXPECT_EQ(logits_of(some), wanted) << capacity << " slots";
     EXPECT_EQ(some.experts()->capacity(), capacity);

@@ -1,11 +1,6 @@
-#include "frontends/jobs/route/node_client.h"
+#include "frontends/nodes/node_client.h"
 
 #include <httplib.h>
-
-#include <nlohmann/json.hpp>
-
-#include "frontends/http/error_reply.h"
-#include "ir/base/report_json.h"
 
 namespace moec {
 namespace {
@@ -15,7 +10,7 @@ using std::chrono::milliseconds;
 // Nodes are in the same network, so a longer wait means that the node is gone.
 constexpr milliseconds kConnect{2000};
 
-httplib::Client client_of(const RouteNode& node, milliseconds most) {
+httplib::Client client_of(const NodeServer& node, milliseconds most) {
   httplib::Client client(node.url);
   client.set_connection_timeout(kConnect);
   client.set_read_timeout(most);
@@ -24,7 +19,7 @@ httplib::Client client_of(const RouteNode& node, milliseconds most) {
   return client;
 }
 
-httplib::Headers headers_of(const RouteNode& node) {
+httplib::Headers headers_of(const NodeServer& node) {
   if (node.api_key.empty()) return {};
   return {{"Authorization", "Bearer " + node.api_key}};
 }
@@ -36,29 +31,35 @@ NodeReply reply_of(const httplib::Result& result) {
 
 }  // namespace
 
-NodeReply refusal_reply(int status, const std::string& code, const std::string& cause) {
-  const Diagnostics errors = {{Severity::error, code, cause, "try again later", {}}};
-  return {status, json_text(error_reply(errors), -1), "application/json"};
-}
-
-NodeReply busy_reply() {
-  return refusal_reply(429, "serve.busy", "the nodes have as many requests as they accept");
-}
-
-NodeReply no_node_reply() {
-  return refusal_reply(503, "route.no_node", "no node accepts requests");
-}
-
-NodeReply get_from_node(const RouteNode& node, const std::string& path, milliseconds most) {
+NodeReply get_from_node(const NodeServer& node, const std::string& path, milliseconds most) {
   return reply_of(client_of(node, most).Get(path, headers_of(node)));
 }
 
-NodeReply post_to_node(const RouteNode& node, const std::string& path, const std::string& body,
+NodeReply post_to_node(const NodeServer& node, const std::string& path, const std::string& body,
                        milliseconds most) {
   return reply_of(client_of(node, most).Post(path, headers_of(node), body, "application/json"));
 }
 
-NodeReply stream_from_node(const RouteNode& node, const std::string& path, const std::string& body,
+struct NodeConnection::Client {
+  Client(const NodeServer& node, milliseconds most)
+      : http(client_of(node, most)), headers(headers_of(node)) {}
+
+  httplib::Client http;
+  httplib::Headers headers;
+};
+
+NodeConnection::NodeConnection(const NodeServer& node, milliseconds most)
+    : client_(std::make_unique<Client>(node, most)) {
+  client_->http.set_keep_alive(true);
+}
+NodeConnection::NodeConnection(NodeConnection&&) noexcept = default;
+NodeConnection::~NodeConnection() = default;
+
+NodeReply NodeConnection::post_bytes(const std::string& path, const std::string& body) {
+  return reply_of(client_->http.Post(path, client_->headers, body, "application/octet-stream"));
+}
+
+NodeReply stream_from_node(const NodeServer& node, const std::string& path, const std::string& body,
                            milliseconds most, const NodeReceiver& receiver) {
   NodeReply reply;
   httplib::Request request;

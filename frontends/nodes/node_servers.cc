@@ -1,4 +1,4 @@
-#include "frontends/jobs/route/route_nodes.h"
+#include "frontends/nodes/node_servers.h"
 
 #include <fmt/format.h>
 
@@ -19,9 +19,10 @@ std::string resolved(const std::string& file, const std::string& path) {
   return (std::filesystem::path(file).parent_path() / path).string();
 }
 
+constexpr std::string_view kScheme = "http://";
+
 // True for http://HOST:PORT.
 bool is_server_url(std::string_view url) {
-  constexpr std::string_view kScheme = "http://";
   if (!url.starts_with(kScheme)) return false;
   url.remove_prefix(kScheme.size());
   const size_t colon = url.rfind(':');
@@ -41,11 +42,11 @@ class NodesReader {
  public:
   explicit NodesReader(std::string path) : path_(std::move(path)) {}
 
-  Result<RouteNodes> read() {
-    MOEC_ASSIGN(const std::string text, read_user_text(path_, "route.file"));
+  Result<NodeServers> read() {
+    MOEC_ASSIGN(const std::string text, read_user_text(path_, "nodes.file"));
     const JsonReport report(
         text, path_,
-        JsonCodes::by_prefix("route",
+        JsonCodes::by_prefix("nodes",
                              "see the file of nodes in README.md of frontends/jobs/route"));
     MOEC_ASSIGN(const JsonValue value, report.parse());
     MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
@@ -58,7 +59,7 @@ class NodesReader {
 
  private:
   Status read_node(JsonFields& fields) {
-    RouteNode node;
+    NodeServer node;
     MOEC_TRY(fields.text("name", node.name));
     if (!is_name(node.name))
       return fields.bad("name", "must consist of letters, digits, \".\", \"_\" and \"-\"");
@@ -82,7 +83,7 @@ class NodesReader {
     std::string file;
     MOEC_TRY(fields.text("table", file));
     MOEC_ASSIGN(nodes_.table, read_any_probe_table(resolved(path_, file)));
-    for (const RouteNode& node : nodes_.nodes) {
+    for (const NodeServer& node : nodes_.nodes) {
       const auto& groups = nodes_.table->groups;
       const auto is_its = [&](const ExpertGroup& group) { return group.name == node.group; };
       if (std::none_of(groups.begin(), groups.end(), is_its))
@@ -93,12 +94,41 @@ class NodesReader {
   }
 
   std::string path_;
-  RouteNodes nodes_;
+  NodeServers nodes_;
   std::set<std::string> names_;
 };
 
 }  // namespace
 
-Result<RouteNodes> read_route_nodes(const std::string& path) { return NodesReader(path).read(); }
+Result<NodeServers> read_node_servers(const std::string& path) { return NodesReader(path).read(); }
+
+Result<std::vector<NodeServer>> list_node_servers(const std::vector<std::string>& items) {
+  const auto error = [](std::string cause, std::string next) {
+    return fail("nodes.list", std::move(cause), std::move(next));
+  };
+  std::vector<NodeServer> servers;
+  std::set<std::string> names, urls;
+  for (const std::string& item : items) {
+    std::vector<NodeServer> own;
+    if (item.find("://") == std::string::npos) {
+      MOEC_ASSIGN(NodeServers read, read_node_servers(item));
+      own = std::move(read.nodes);
+    } else if (is_server_url(item)) {
+      const std::string name = item.substr(kScheme.size());
+      own.push_back({.name = name, .url = item, .group = name});
+    } else {
+      return error(fmt::format("{} is not the URL of a server", printable(item)),
+                   "pass URLs of the form http://HOST:PORT, or a file of nodes");
+    }
+    for (NodeServer& server : own) {
+      // A server twice would count its texts twice.
+      if (!urls.insert(server.url).second || !names.insert(server.name).second)
+        return error(fmt::format("server {} at {} is listed twice", server.name, server.url),
+                     "list each server once");
+      servers.push_back(std::move(server));
+    }
+  }
+  return servers;
+}
 
 }  // namespace moec

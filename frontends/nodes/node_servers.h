@@ -1,4 +1,4 @@
-// The nodes of a gateway, from a JSON file:
+// The servers of a cluster, from a JSON file:
 //
 //   {"nodes": [{"name": "node0", "url": "http://10.0.0.1:8080", "group": "node0",
 //               "api": "moec", "max_requests": 64, "api_key_file": "node0.key"}, …],
@@ -27,21 +27,26 @@ namespace moec {
 enum class NodeApi : uint8_t { moec, openai };
 constexpr auto enum_names(NodeApi) { return name_table<NodeApi>({"moec", "openai"}); }
 
-struct RouteNode {
+struct NodeServer {
   std::string name, url, group;
   NodeApi api = NodeApi::moec;
   int64_t max_requests = 64;
   std::string api_key;  // empty: none
 };
 
-struct RouteNodes {
-  std::vector<RouteNode> nodes;
+struct NodeServers {
+  std::vector<NodeServer> nodes;
   std::optional<ProbeTable> table;
 };
 
-// Errors: route.file, route.syntax, route.missing_field, route.unknown_field, route.bad_value (also
+// Errors: nodes.file, nodes.syntax, nodes.missing_field, nodes.unknown_field, nodes.bad_value (also
 // a name twice, a URL of another form, a group that the table lacks); those of read_api_key() and
 // read_probe_table().
-Result<RouteNodes> read_route_nodes(const std::string& path);
+Result<NodeServers> read_node_servers(const std::string& path);
+
+// Returns the servers of a list whose items are URLs of the form http://HOST:PORT or files as
+// above. The name of a URL is HOST:PORT. Errors: nodes.list (a URL of another form, a server
+// twice), those of read_node_servers().
+Result<std::vector<NodeServer>> list_node_servers(const std::vector<std::string>& items);
 
 }  // namespace moec
