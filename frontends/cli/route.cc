@@ -22,7 +22,7 @@ struct RouteFlags {
 
 Status route(const RouteFlags& flags) {
   RouteOptions options;
-  MOEC_ASSIGN(options.nodes, read_route_nodes(flags.nodes));
+  MOEC_ASSIGN(options.nodes, read_node_servers(flags.nodes));
   MOEC_ASSIGN(options.server, server_options(flags.server));
   const auto milliseconds = [](double seconds) {
     return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));

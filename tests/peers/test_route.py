@@ -245,6 +245,7 @@ class FakeNode:
 
     def __init__(self, bodies):
         self.bodies = list(bodies)
+        self.requests = []  # bodies of requests for texts
         node = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -252,9 +253,10 @@ class FakeNode:
                 self.reply(200, b"{}")
 
             def do_POST(self):
-                self.rfile.read(int(self.headers["Content-Length"]))
+                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 if self.path.startswith("/v1/probe"):
                     return self.reply(200, json.dumps({"kept": 1, "tokens": 1, "routing": [[1]]}).encode())
+                node.requests.append(request)
                 status, body, pause = node.bodies.pop(0)
                 self.reply(status, body)
                 time.sleep(pause)
@@ -320,7 +322,80 @@ def test_half_sent_texts_continue(folder, tmp_path):
         assert {one["id"] for one in events} == {"fake"}
 
 
-@pytest.mark.parametrize("fields", [{"n": 2}, {"logprobs": 1}, {"prompt": ["a", "b"]}])
+def test_streams_with_log_probabilities_continue(folder, tmp_path):
+    with fake_before(folder, tmp_path, []) as (gateway, node, fake):
+        events = streamed(node, PROMPTS[0], max_tokens=24, logprobs=1)[1]
+        ids = [token for one in events for choice in one["choices"] for token in choice["token_ids"]]
+        fake.bodies.append((200, event(text=ask(node, PROMPTS[0])[:6], token_ids=ids[:6]), 0))
+        _, events = streamed(gateway, PROMPTS[0], max_tokens=24, logprobs=1)
+        choices = [choice for one in events for choice in one["choices"]]
+        assert [token for choice in choices for token in choice["token_ids"]] == ids
+        offsets = [at for choice in choices[1:] for at in choice["logprobs"]["text_offset"]]
+        assert offsets == list(range(6, 24)), "tokens of tinymoe are bytes"
+
+
+@contextlib.contextmanager
+def fake_cluster(path, bodies, apis):
+    """A gateway of fake nodes, tried in this order: yields (gateway, fakes)."""
+    fakes = [FakeNode([(200, body, 0)]) for body in bodies]
+    file = path / "nodes.json"
+    file.write_text(json.dumps({"nodes": [{"name": f"fake{i}", "url": f"http://127.0.0.1:{fake.port}", "api": api}
+                                          for i, (fake, api) in enumerate(zip(fakes, apis, strict=True))]}))
+    gateway = Gateway(file)
+    try:
+        yield gateway, fakes
+    finally:
+        gateway.stop()
+        for fake in fakes:
+            fake.server.shutdown()
+
+
+def events_of(gateway, path, request):
+    """The data of all events of a stream."""
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
+    connection.request("POST", path, json.dumps({**request, "stream": True}), {"Content-Type": "application/json"})
+    return [one[6:] for one in connection.getresponse().read().decode().split("\n\n")[:-1]]
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+def test_streams_with_tool_calls_continue(tmp_path):
+    call = {"index": 0, "id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    bodies = (event(delta={"content": "Hi"}, token_ids=[1]) + event(delta={"tool_calls": [call]}, token_ids=[2, 3]),
+              event(delta={"role": "assistant"}, token_ids=[4], finish_reason="tool_calls") + DONE)
+    request = {"messages": [{"role": "user", "content": "a"}], "tools": [{"type": "function"}], "stream": True}
+    with fake_cluster(tmp_path, bodies, ("moec", "moec")) as (gateway, fakes):
+        *events, done = events_of(gateway, "/v1/chat/completions", request)
+    choices = [json.loads(one)["choices"][0] for one in events]
+    assert done == "[DONE]" and choices[-1]["finish_reason"] == "tool_calls"
+    assert [token for choice in choices for token in choice["token_ids"]] == [1, 2, 3, 4]
+    assert [fake.requests for fake in fakes] == [
+        [request], [request | {"resume": {"token_ids": [1, 2, 3], "text_bytes": 2, "tool_calls": 1}}]]
+
+
+def test_texts_continue_when_tokens_are_unknown(tmp_path):
+    """After a node that sends no token ids, the next one gets the text, because only some of its tokens are known."""
+    bodies = (event(text="ab", token_ids=[1, 2]), event(text="cd"), event(text="e", token_ids=[5], finish_reason="stop") + DONE)
+    request = {"prompt": "x", "stream": True}
+    with fake_cluster(tmp_path, bodies, ("moec", "moec", "moec")) as (gateway, fakes):
+        *events, _ = events_of(gateway, "/v1/completions", request)
+    assert "".join(json.loads(one)["choices"][0]["text"] for one in events) == "abcde"
+    resume = {"token_ids": [1, 2], "text_bytes": 2, "tool_calls": 0}
+    assert [fake.requests for fake in fakes] == [[request], [request | {"resume": resume}], [request | {"prompt": "xabcd"}]]
+
+
+def test_log_probabilities_need_nodes_of_moec(tmp_path):
+    """A server that cannot continue the text gets no request, and no text counts as moved."""
+    bodies = (event(text="ab", token_ids=[1, 2]), event(text="c", finish_reason="stop") + DONE)
+    with fake_cluster(tmp_path, bodies, ("moec", "openai")) as (gateway, fakes):
+        last = events_of(gateway, "/v1/completions", {"prompt": "x", "logprobs": 1})[-1]
+        assert json.loads(last)["error"]["code"] == "route.node_lost"
+        assert fakes[1].requests == []
+        assert all(node["failovers"] == 0 for node in gateway.nodes().values())
+
+
+@pytest.mark.parametrize("fields", [{"n": 2}, {"prompt": ["a", "b"]}])
 def test_other_streams_end_with_an_error(folder, tmp_path, fields):
     with fake_before(folder, tmp_path, [(200, event(text="abc", token_ids=[1]), 0)]) as (gateway, *_):
         connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
@@ -424,13 +499,13 @@ def test_two_hundred_clients_and_slow_readers(cluster):
 
 
 @pytest.mark.parametrize("text,code", [
-    ("", "route.file"), ("{", "route.syntax"), ("{}", "route.missing_field"), ('{"nodes": []}', "route.bad_value"),
-    ('{"nodes": [{"name": "a", "url": "http://h:1", "x": 1}]}', "route.unknown_field"),
-    ('{"nodes": [{"name": "a", "url": "https://h:1"}]}', "route.bad_value"),
-    ('{"nodes": [{"name": "a", "url": "http://h"}]}', "route.bad_value"),
-    ('{"nodes": [{"name": "a b", "url": "http://h:1"}]}', "route.bad_value"),
-    ('{"nodes": [{"name": "a", "url": "http://h:1"}, {"name": "a", "url": "http://h:2"}]}', "route.bad_value"),
-    ('{"nodes": [{"name": "a", "url": "http://h:1", "max_requests": 0}]}', "route.bad_value"),
+    ("", "nodes.file"), ("{", "nodes.syntax"), ("{}", "nodes.missing_field"), ('{"nodes": []}', "nodes.bad_value"),
+    ('{"nodes": [{"name": "a", "url": "http://h:1", "x": 1}]}', "nodes.unknown_field"),
+    ('{"nodes": [{"name": "a", "url": "https://h:1"}]}', "nodes.bad_value"),
+    ('{"nodes": [{"name": "a", "url": "http://h"}]}', "nodes.bad_value"),
+    ('{"nodes": [{"name": "a b", "url": "http://h:1"}]}', "nodes.bad_value"),
+    ('{"nodes": [{"name": "a", "url": "http://h:1"}, {"name": "a", "url": "http://h:2"}]}', "nodes.bad_value"),
+    ('{"nodes": [{"name": "a", "url": "http://h:1", "max_requests": 0}]}', "nodes.bad_value"),
     ('{"nodes": [{"name": "a", "url": "http://h:1"}], "table": "none.json"}', "probe_table.file"),
     ('{"nodes": [{"name": "a", "url": "http://h:1", "api_key_file": "none"}]}', "serve.api_key"),
 ])

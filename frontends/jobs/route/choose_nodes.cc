@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "frontends/jobs/route/node_client.h"
+#include "frontends/nodes/node_client.h"
 #include "ir/base/refusals.h"
 
 namespace moec {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "frontends/jobs/route/node_client.h"
+#include "frontends/nodes/node_client.h"
 
 namespace moec {
 

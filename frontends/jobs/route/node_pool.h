@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/jobs/route/route_nodes.h"
+#include "frontends/nodes/node_servers.h"
 
 namespace moec {
 
@@ -39,11 +39,11 @@ class NodeLease {
 // Thread-safe.
 class NodePool {
  public:
-  explicit NodePool(std::vector<RouteNode> nodes)
+  explicit NodePool(std::vector<NodeServer> nodes)
       : nodes_(std::move(nodes)), states_(nodes_.size()) {}
 
   size_t size() const { return nodes_.size(); }
-  const RouteNode& node(size_t index) const { return nodes_[index]; }
+  const NodeServer& node(size_t index) const { return nodes_[index]; }
   std::vector<NodeState> states() const;
 
   // Nothing if the node is down, draining, or has max_requests requests.
@@ -62,7 +62,7 @@ class NodePool {
  private:
   friend class NodeLease;
 
-  const std::vector<RouteNode> nodes_;
+  const std::vector<NodeServer> nodes_;
   mutable std::mutex mutex_;
   std::vector<NodeState> states_;
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontends/jobs/route/event_reader.h"
+#include "frontends/jobs/route/gateway_replies.h"
 #include "ir/base/refusals.h"
 #include "ir/base/report_json.h"
 
@@ -33,6 +34,7 @@ const ordered_json& field(const ordered_json& object, const char* name) {
 struct EventNews {
   std::string text;
   std::vector<int64_t> tokens;
+  int64_t calls = 0;  // of tools
   bool finished = false;
 };
 
@@ -46,6 +48,7 @@ EventNews news_of(const ordered_json& event) {
     if (!words.is_null()) news.text += words.get_ref<const std::string&>();
     for (const ordered_json& token : field(choice, "token_ids"))
       news.tokens.push_back(token.get<int64_t>());
+    if (text.is_object()) news.calls += std::ssize(field(text, "tool_calls"));
     news.finished = news.finished || field(choice, "finish_reason").is_string();
   }
   return news;
@@ -91,22 +94,27 @@ void StreamRelay::run(NodeLease lease) {
   {
     // The lease ends with the request to its node.
     const NodeLease first = std::move(lease);
-    if (!try_node(ranking_.front())) return finish(refusal_);
+    if (!try_node(ranking_.front(), request_.body)) return finish(refusal_);
   }
+  size_t lost = ranking_.front();
   for (size_t i = 1; i < ranking_.size(); ++i) {
-    const std::optional<NodeLease> next = pool_.take(ranking_[i]);
+    const size_t node = ranking_[i];
+    const auto body = resumed_body(request_, so_far_, pool_.node(node).api);
+    if (!body) continue;
+    const std::optional<NodeLease> next = pool_.take(node);
     if (!next) continue;
+    pool_.count_failover(std::exchange(lost, node));
     if (explain_)
-      explain_(fmt::format("{} continues after {} bytes of text", pool_.node(ranking_[i]).name,
+      explain_(fmt::format("{} continues after {} bytes of text", pool_.node(node).name,
                            so_far_.text.size()));
-    if (!try_node(ranking_[i])) return finish(refusal_);
+    if (!try_node(node, *body)) return finish(refusal_);
   }
   finish(refusal_);
 }
 
 // Returns true if another node must continue the text.
-bool StreamRelay::try_node(size_t node) {
-  switch (stream_from(node)) {
+bool StreamRelay::try_node(size_t node, const std::string& body) {
+  switch (stream_from(node, body)) {
     case End::complete:
     case End::cancelled:
       refusal_ = {};
@@ -116,22 +124,17 @@ bool StreamRelay::try_node(size_t node) {
     case End::lost:
       break;
   }
-  pool_.count_failover(node);
   refusal_ = refusal_reply(502, "route.node_lost",
                            fmt::format("{} was lost during the answer", pool_.node(node).name));
   resumed_ = !so_far_.empty();
-  return so_far_.empty() || request_.resumable;
+  return true;
 }
 
-StreamRelay::End StreamRelay::stream_from(size_t node) {
-  const RouteNode& its = pool_.node(node);
-  const bool by_tokens = its.api == NodeApi::moec && !so_far_.tokens.empty();
-  const std::optional<std::string> body = resumed_body(request_, so_far_, by_tokens);
-  if (!body) return End::lost;
+StreamRelay::End StreamRelay::stream_from(size_t node, const std::string& body) {
   EventReader reader;
   failed_ = false;
   const NodeReply reply = stream_from_node(
-      its, request_.path, *body, most_,
+      pool_.node(node), request_.path, body, most_,
       {.begin =
            [&](int status) {
              if (status == 200) queue_.begin({200, {}, {}});
@@ -182,7 +185,10 @@ bool StreamRelay::take_event(const ordered_json& event, std::string_view data) {
   if (id_.empty() && event.contains("id")) id_ = event["id"].get<std::string>();
   if (!queue_.push(resumed_ ? rewritten(data) : event_of(data))) return false;
   so_far_.text += news.text;
+  so_far_.calls += news.calls;
+  lacks_tokens_ = lacks_tokens_ || (!news.text.empty() && news.tokens.empty());
   so_far_.tokens.insert(so_far_.tokens.end(), news.tokens.begin(), news.tokens.end());
+  if (lacks_tokens_) so_far_.tokens.clear();
   so_far_.events += news.text.empty() ? 0 : 1;
   finished_ = finished_ || news.finished;
   return true;

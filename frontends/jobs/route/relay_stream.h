@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "frontends/jobs/route/event_queue.h"
-#include "frontends/jobs/route/node_client.h"
 #include "frontends/jobs/route/node_pool.h"
 #include "frontends/jobs/route/route_request.h"
+#include "frontends/nodes/node_client.h"
 
 namespace moec {
 
@@ -40,8 +40,8 @@ class StreamRelay {
   enum class End : uint8_t { complete, refused, lost, cancelled };
 
   void run(NodeLease lease);
-  bool try_node(size_t node);
-  End stream_from(size_t node);
+  bool try_node(size_t node, const std::string& body);
+  End stream_from(size_t node, const std::string& body);
   bool take_event(std::string_view data);
   bool take_event(const nlohmann::ordered_json& event, std::string_view data);
   std::string rewritten(std::string_view data) const;
@@ -55,6 +55,7 @@ class StreamRelay {
 
   // Used by thread_ only.
   TextSoFar so_far_;
+  bool lacks_tokens_ = false;              // a node sent text without token ids
   std::string id_;                         // of the first node's answer
   bool resumed_ = false;                   // this node continues the text of another one
   bool finished_ = false, ended_ = false;  // finish_reason and [DONE] were seen

@@ -75,19 +75,23 @@ Result<RouteRequest> parse_route_request(std::string path, std::string body) {
       metadata != fields.end() && metadata->is_object())
     request.category = text_of(*metadata, "category");
   request.stream = is_given(fields, "stream");
-  request.resumable =
-      is_one_text(fields) && !is_given(fields, "tools") && !is_given(fields, "logprobs");
+  request.one_text = is_one_text(fields);
+  request.by_tokens = is_given(fields, "tools") || is_given(fields, "logprobs");
   return request;
 }
 
 std::optional<std::string> resumed_body(const RouteRequest& request, const TextSoFar& so_far,
-                                        bool by_tokens) {
+                                        NodeApi api) {
   if (so_far.empty()) return request.body;
+  if (!request.one_text) return std::nullopt;
   ordered_json fields = request.fields;
-  if (by_tokens) {
-    fields["resume"] = {{"token_ids", so_far.tokens}, {"text_bytes", so_far.text.size()}};
+  if (api == NodeApi::moec && !so_far.tokens.empty()) {
+    fields["resume"] = {{"token_ids", so_far.tokens},
+                        {"text_bytes", so_far.text.size()},
+                        {"tool_calls", so_far.calls}};
     return json_text(fields, -1);
   }
+  if (request.by_tokens) return std::nullopt;
   // Such servers send one token per event.
   reduce_max_tokens(fields, so_far.events);
   if (request.is_chat() && fields["messages"].is_array())

@@ -1,6 +1,7 @@
 #include "frontends/jobs/route/route_server.h"
 
 #include <fmt/format.h>
+#include <httplib.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,8 +13,9 @@
 #include "frontends/http/api_server.h"
 #include "frontends/http/error_reply.h"
 #include "frontends/jobs/route/choose_nodes.h"
-#include "frontends/jobs/route/node_client.h"
+#include "frontends/jobs/route/gateway_replies.h"
 #include "frontends/jobs/route/route_report.h"
+#include "frontends/nodes/node_client.h"
 #include "ir/base/refusals.h"
 #include "ir/base/report_json.h"
 

@@ -7,13 +7,13 @@
 
 #include "frontends/http/server_options.h"
 #include "frontends/jobs/route/relay_stream.h"
-#include "frontends/jobs/route/route_nodes.h"
+#include "frontends/nodes/node_servers.h"
 
 namespace moec {
 
 struct RouteOptions {
   ServerOptions server;
-  RouteNodes nodes;
+  NodeServers nodes;
   size_t sessions = 100'000;                 // known sessions
   std::chrono::milliseconds check{2'000};    // between two health checks of a node
   std::chrono::milliseconds probe{10'000};   // maximum time of a probe

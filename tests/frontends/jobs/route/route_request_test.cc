@@ -39,34 +39,44 @@ TEST(RouteRequest, ShortPromptsAreNoSessions) {
   EXPECT_EQ(parsed(R"({"prompt": ")" + prompt + R"("})").session.text, prompt);
 }
 
-TEST(RouteRequest, RecognizesResumableTexts) {
-  for (const char* body : {R"({"prompt": "a"})", R"({"prompt": [1, 2], "n": 1, "logprobs": null})",
+TEST(ResumedBody, NeedsOneText) {
+  for (const char* body :
+       {R"({"prompt": ["a", "b"]})", R"({"prompt": [[1], [2]]})", R"({"prompt": "a", "n": 2})"}) {
+    EXPECT_EQ(resumed_body(parsed(body), {}, NodeApi::moec), body);
+    EXPECT_FALSE(resumed_body(parsed(body), {{7}, "b", 0, 1}, NodeApi::moec)) << body;
+  }
+}
+
+TEST(ResumedBody, NeedsTokensForCallsAndLogprobs) {
+  for (const char* body : {R"({"prompt": "a", "logprobs": 0})",
+                           R"({"messages": [], "tools": [{"type": "function"}]})"}) {
+    EXPECT_TRUE(resumed_body(parsed(body), {{7}, "b", 0, 1}, NodeApi::moec)) << body;
+    EXPECT_FALSE(resumed_body(parsed(body), {{7}, "b", 0, 1}, NodeApi::openai)) << body;
+    EXPECT_FALSE(resumed_body(parsed(body), {{}, "b", 0, 1}, NodeApi::moec)) << body;
+  }
+  for (const char* body : {R"({"prompt": "a", "n": 1, "logprobs": null})",
                            R"({"messages": [], "tools": [], "logprobs": false, "n": null})"})
-    EXPECT_TRUE(parsed(body).resumable) << body;
-  for (const char* body : {R"({"prompt": ["a", "b"]})", R"({"prompt": [[1], [2]]})",
-                           R"({"prompt": "a", "n": 2})", R"({"prompt": "a", "logprobs": 0})",
-                           R"({"messages": [], "tools": [{"type": "function"}]})"})
-    EXPECT_FALSE(parsed(body).resumable) << body;
+    EXPECT_TRUE(resumed_body(parsed(body), {{}, "b", 0, 1}, NodeApi::openai)) << body;
 }
 
 TEST(ResumedBody, HasTheTokensSoFar) {
   const RouteRequest request = parsed(R"({"prompt": "a", "max_tokens": 9})");
-  EXPECT_EQ(resumed_body(request, {}, true), request.body);
-  EXPECT_EQ(ordered_json::parse(*resumed_body(request, {{7, 8}, "bc", 1}, true)),
+  EXPECT_EQ(resumed_body(request, {}, NodeApi::moec), request.body);
+  EXPECT_EQ(ordered_json::parse(*resumed_body(request, {{7, 8}, "bc", 3, 1}, NodeApi::moec)),
             ordered_json::parse(R"({"prompt": "a", "max_tokens": 9,
-                                    "resume": {"token_ids": [7, 8], "text_bytes": 2}})"));
+                              "resume": {"token_ids": [7, 8], "text_bytes": 2, "tool_calls": 3}})"));
 }
 
 TEST(ResumedBody, AppendsTextWithoutTokens) {
-  EXPECT_EQ(ordered_json::parse(
-                *resumed_body(parsed(R"({"prompt": "a", "max_tokens": 9})"), {{}, "bc", 2}, false)),
+  EXPECT_EQ(ordered_json::parse(*resumed_body(parsed(R"({"prompt": "a", "max_tokens": 9})"),
+                                              {{}, "bc", 0, 2}, NodeApi::openai)),
             ordered_json::parse(R"({"prompt": "abc", "max_tokens": 7})"));
-  EXPECT_EQ(
-      ordered_json::parse(*resumed_body(
-          parsed(R"({"messages": [{"role": "user", "content": "a"}]})"), {{}, "bc", 2}, false)),
-      ordered_json::parse(R"({"messages": [{"role": "user", "content": "a"},
+  EXPECT_EQ(ordered_json::parse(
+                *resumed_body(parsed(R"({"messages": [{"role": "user", "content": "a"}]})"),
+                              {{}, "bc", 0, 2}, NodeApi::openai)),
+            ordered_json::parse(R"({"messages": [{"role": "user", "content": "a"},
                                                  {"role": "assistant", "content": "bc"}]})"));
-  EXPECT_FALSE(resumed_body(parsed(R"({"prompt": [1, 2]})"), {{}, "bc", 2}, false));
+  EXPECT_FALSE(resumed_body(parsed(R"({"prompt": [1, 2]})"), {{}, "bc", 0, 2}, NodeApi::openai));
 }
 
 }  // namespace
