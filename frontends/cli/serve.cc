@@ -51,12 +51,46 @@ Result<ServedText> served_text(const ServeFlags& flags, const Manifest& manifest
   return text;
 }
 
+// Opens the folder that the path names now, e.g. as a symbolic link. The session reads shards when
+// they first run, and must not mix them with those of a folder that replaces this one.
+Result<Session> open_session(const ServeFlags& flags, const SessionOptions& options) {
+  std::error_code error;
+  const auto folder = std::filesystem::canonical(flags.folder, error);
+  return Session::open(error ? flags.folder : folder.string(), read_shard, options);
+}
+
+// Reloads with the options of the first session. `experts` is the store of the current session.
+ReloadOptions reload_options(const ServeFlags& flags, const SessionOptions& options,
+                             std::shared_ptr<const ExpertStore>& experts) {
+  ReloadOptions reload;
+  reload.open = [&flags, options]() -> Result<Session> {
+    if (!flags.experts.state.empty())
+      return fail("serve.no_reload",
+                  "the file of --state belongs to the experts with which the server started",
+                  "restart the server with another --state");
+    if (options.peers)
+      return fail("serve.no_reload", "a server with --on-miss peer cannot change its experts",
+                  "restart the server");
+    MOEC_TRY(require_export(flags.folder));
+    return open_session(flags, options);
+  };
+  reload.opened = [&flags, &experts](const std::shared_ptr<const ExpertStore>& store) {
+    // Releases the slots of the earlier session.
+    experts = store;
+    say("[reloaded {}]\n", flags.folder);
+  };
+  return reload;
+}
+
 Status serve(const ServeFlags& flags) {
   MOEC_TRY(require_export(flags.folder));
   MOEC_ASSIGN(SessionOptions options, session_options(flags.session));
   MOEC_ASSIGN(options.experts, expert_store_options(flags.experts, flags.folder));
+  MOEC_ASSIGN(const auto peers, node_peers(flags.experts));
+  options.peers = peers;
   MOEC_ASSIGN(options.engine, open_engine(flags.engine, flags.session, options.engine));
   ServeOptions serve = flags.serve;
+  serve.peers = peers;
   MOEC_ASSIGN(serve.server, server_options(flags.server));
   // Each text that is generated concurrently has its own KV caches in the session.
   options.sequences = serve.limits.sequences;
@@ -64,9 +98,10 @@ Status serve(const ServeFlags& flags) {
     options.experts->on_change = [](const DomainChange& change) {
       say("[{}]\n", change_text(change));
     };
-  MOEC_ASSIGN(Session session, Session::open(flags.folder, read_shard, options));
+  MOEC_ASSIGN(Session session, open_session(flags, options));
   // Shared ownership: the session moves into the server, and the store is needed after that.
-  const auto experts = session.experts();
+  auto experts = session.experts();
+  serve.reload = reload_options(flags, options, experts);
   if (experts) print_notes(experts->notes());
   const StopSignals signals;
   serve.server.stop = [] { return StopSignals::caught() != 0; };

@@ -60,6 +60,14 @@ def test_resumed_texts_equal_uninterrupted_ones(server, path, prompt):
                                                                           usage["completion_tokens"])
 
 
+def test_resumed_log_probabilities_equal_uninterrupted_ones(server):
+    whole = complete(server, logprobs=2)["choices"][0]
+    tokens = whole["token_ids"]
+    rest = complete(server, logprobs=2, resume={"token_ids": tokens[:9], "text_bytes": 8})["choices"][0]
+    assert tokens[9:] == rest["token_ids"]
+    assert rest["logprobs"] == {name: values[9:] for name, values in whole["logprobs"].items()}
+
+
 def test_stop_texts_span_the_interruption(server):
     text = complete(server)["choices"][0]
     stop = text["text"][8:12]
@@ -75,7 +83,7 @@ def test_stop_texts_span_the_interruption(server):
     ({"resume": {"token_ids": [999999], "text_bytes": 0}}, "resume"),
     ({"resume": {"token_ids": [1]}}, "text_bytes"),
     ({"resume": {"token_ids": [1], "text_bytes": 0}, "n": 2}, "one text"),
-    ({"resume": {"token_ids": [1], "text_bytes": 0}, "logprobs": 1}, "one text"),
+    ({"resume": {"token_ids": [1], "text_bytes": 0, "tool_calls": 1}}, "tool_calls of resume is 1"),
     ({"resume": {"token_ids": [1], "text_bytes": 0}, "prompt": ["a", "b"]}, "one text"),
 ])
 def test_rejects_impossible_resumptions(server, fields, cause):
@@ -93,7 +101,7 @@ def test_probe_equals_moec_probe(server, whole, moec):
     """A server of the whole model sees the routing weights that moec probe measures."""
     report = json.loads(moec("probe", whole / "whole", "--groups", whole / "place.json", "--prompt", PROMPT, "--json"))
     reply = probe(server)
-    assert reply["tokens"] == 32 and reply["kept"] == 1
+    assert reply["tokens"] == 32 and reply["kept"] == pytest.approx(1)
     assert np.allclose(reply["routing"], report["documents"][0]["routing"], atol=1e-5)
 
 
@@ -138,8 +146,26 @@ def test_gates_count_what_texts_wanted(whole):
         server.stop()
 
 
+def test_gates_of_a_layer_count_choices_and_pairs(node):
+    complete(node)
+    gates = json.loads(node.get("/v1/gates")[1])
+    assert (gates["family"], gates["expert_count"], gates["top_k"]) == ("qwen3_moe", 16, 2)
+    for layer in range(4):
+        counts = json.loads(node.get(f"/v1/gates?layer={layer}")[1])
+        tokens, selections = counts["tokens"], np.array(counts["selections"])
+        assert tokens == pytest.approx(gates["tokens"], abs=1e-3)
+        assert selections.sum() == pytest.approx(2 * tokens, abs=0.1) and selections.max() <= tokens
+        # Two experts per token form one pair.
+        assert len(counts["together"]) == 120 and np.sum(counts["together"]) == pytest.approx(tokens, abs=0.1)
+        assert np.allclose(np.array(counts["mass"]) / tokens, gates["routing"][layer], atol=1e-3)
+    for wrong in ("4", "-1", "x", ""):
+        status, text = node.get(f"/v1/gates?layer={wrong}")
+        assert status == 400 and json.loads(text)["error"]["code"] == "serve.bad_value"
+
+
 def test_whole_models_log_no_gates(server):
     complete(server)
+    assert set(json.loads(server.get("/v1/gates?layer=0")[1])["mass"]) == {0}
     gates = json.loads(server.get("/v1/gates")[1])
     assert gates["tokens"] == 0 and gates["routing"] is None
 

@@ -531,6 +531,27 @@ def test_tool_calls_are_extracted_from_answers(caller):
     assert pieces[-1].finish_reason == "tool_calls"
 
 
+def test_resumed_answers_keep_their_calls(caller):
+    """A reply has the calls and the text that the client lacks, also if a call was cut."""
+    server, options = caller
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    tokens = server.client.chat.completions.create(model="x", **options).choices[0].model_extra["token_ids"]
+
+    def resumed(count, **has):
+        resume = {"token_ids": tokens[:count], "text_bytes": len("Let me look."), **has}
+        choice = server.client.chat.completions.create(model="x", tools=tools, **options,
+                                                       extra_body={"resume": resume}).choices[0]
+        return choice.message, tokens[:count] + choice.model_extra["token_ids"]
+
+    message, whole = resumed(5)
+    assert [call.function.name for call in message.tool_calls] == ["f"] and len(whole) == len(tokens)
+    assert "tool_call" not in (message.content or "")
+    again, _ = resumed(5, tool_calls=1)
+    assert again.tool_calls is None and again.content == (message.content or "")
+    cut, _ = resumed(3)
+    assert cut.content.startswith(" " + "".join(CALL[1:3])) and cut.tool_calls is None
+
+
 @pytest.mark.parametrize("more", [{}, {"tools": [], "tool_choice": "none"},
                                   {"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "none"}])
 def test_calls_without_tools_are_text(more, caller):

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 
 #include "frontends/http/error_reply.h"
+#include "ir/base/at.h"
 #include "ir/base/report_json.h"
 
 namespace moec {
@@ -139,6 +141,13 @@ std::string event(const nlohmann::ordered_json& json) {
 
 }  // namespace
 
+// The last token of the prompt, without a resumed text.
+static int64_t last_of_prompt(const CompletionRequest& request,
+                              const std::vector<int64_t>& prompt) {
+  const int64_t resumed = request.resumed ? std::ssize(request.resumed->tokens) : 0;
+  return at(prompt, std::ssize(prompt) - 1 - resumed);
+}
+
 // `names_` begins with the last prompt token, because each token is decoded after its predecessor.
 Choice::Choice(int64_t index, const CompletionRequest& request, const std::vector<int64_t>& prompt,
                std::shared_ptr<Ticket> ticket, const Tokenizer* tokenizer)
@@ -146,25 +155,39 @@ Choice::Choice(int64_t index, const CompletionRequest& request, const std::vecto
       with_logprobs_(request.generate.top_logprobs.has_value()),
       ticket_(std::move(ticket)),
       text_(tokenizer, request.stop),
-      names_(tokenizer, prompt.back()),
+      names_(tokenizer, last_of_prompt(request, prompt)),
       resumed_(request.resumed) {
   if (request.with_tools) calls_.emplace();
 }
 
-// Decodes the resumed tokens, so that characters and stop texts may span the interruption.
+// Decodes the resumed tokens, so that characters, stop texts and calls may span the interruption.
 Status Choice::replay_resumed() {
   if (!resumed_) return {};
   for (const int64_t token : resumed_->tokens) {
     MOEC_ASSIGN(const std::string text, text_.add(token));
-    unsent_ += text;
+    unsent_.text += text;
+    if (with_logprobs_) MOEC_TRY(names_.add({.chosen = {.token = token}}));
   }
-  if (resumed_->bytes > std::ssize(unsent_))
+  if (calls_) take_calls(unsent_);
+  const auto require = [](const char* field, int64_t given, int64_t own) -> Status {
+    if (given <= own) return {};
     return fail("serve.bad_value",
-                fmt::format("text_bytes of resume is {}, but the tokens have {} bytes of text",
-                            resumed_->bytes, unsent_.size()));
-  unsent_.erase(0, static_cast<size_t>(resumed_->bytes));
+                fmt::format("{} of resume is {}, but the tokens have {}", field, given, own));
+  };
+  MOEC_TRY(require("text_bytes", resumed_->bytes, std::ssize(unsent_.text)));
+  MOEC_TRY(require("tool_calls", resumed_->calls, std::ssize(unsent_.calls)));
+  unsent_.text.erase(0, static_cast<size_t>(resumed_->bytes));
+  unsent_.calls.erase(unsent_.calls.begin(), unsent_.calls.begin() + resumed_->calls);
+  called_ = resumed_->calls;
   resumed_.reset();
   return {};
+}
+
+void Choice::add_unsent(Piece& piece) {
+  piece.text.insert(0, std::exchange(unsent_.text, {}));
+  piece.calls.insert(piece.calls.begin(), std::move_iterator(unsent_.calls.begin()),
+                     std::move_iterator(unsent_.calls.end()));
+  unsent_.calls.clear();
 }
 
 Status Choice::add_tokens(Ticket::News news, Piece& piece) {
@@ -201,10 +224,12 @@ Result<Piece> Choice::next(milliseconds most) {
     MOEC_ASSIGN(const std::string rest, text_.rest());
     piece.text += rest;
   }
-  // Not earlier, because a piece without tokens is not sent.
-  if (over_ || !piece.tokens.empty()) piece.text.insert(0, std::exchange(unsent_, {}));
-  // Calls are extracted last, because their text may lie in the rest that was released above.
+  // Not earlier, because calls may lie in the rest that was released above.
   if (calls_) take_calls(piece);
+  // A piece without tokens is not sent.
+  if (over_ || !piece.tokens.empty()) add_unsent(piece);
+  piece.calls_before = called_;
+  called_ += std::ssize(piece.calls);
   return piece;
 }
 
@@ -212,8 +237,6 @@ void Choice::take_calls(Piece& piece) {
   piece.text = calls_->add(piece.text);
   if (over_) piece.text += calls_->rest();
   piece.calls = calls_->take_calls();
-  piece.calls_before = called_;
-  called_ += std::ssize(piece.calls);
   // Only a normal end becomes "tool_calls"; a text that was cut keeps "length".
   if (calls_->found_any() && piece.finish_reason == "stop") piece.finish_reason = "tool_calls";
 }

@@ -68,16 +68,17 @@ class Choice {
   Status replay_resumed();
   Status add_tokens(Ticket::News news, Piece& piece);
   void take_calls(Piece& piece);
+  void add_unsent(Piece& piece);
 
   int64_t index_;
   bool with_logprobs_;
   std::shared_ptr<Ticket> ticket_;
   TextStream text_;
   std::optional<ToolCallReader> calls_;  // if the request has tools
-  int64_t called_ = 0;
+  int64_t called_ = 0;                   // calls that the client has
   LogprobNames names_;
   std::optional<ResumedText> resumed_;  // until it is replayed
-  std::string unsent_;                  // text of the resumed tokens that the client lacks
+  Piece unsent_;  // text and calls of the resumed tokens that the client lacks
   int64_t written_ = 0;
   bool over_ = false;
 };

@@ -240,15 +240,15 @@ class Reader {
     ResumedText& resumed = request_.resumed.emplace();
     MOEC_TRY(fields.integers("token_ids", resumed.tokens));
     MOEC_TRY(fields.whole("text_bytes", resumed.bytes));
+    if (fields.has("tool_calls")) MOEC_TRY(fields.whole("tool_calls", resumed.calls));
     for (const int64_t token : resumed.tokens) MOEC_TRY(check_token("resume", token, manifest_));
     return fields.finish();
   }
 
   // Continues after the tokens so far, which count towards max_tokens.
   Status append_resumed() {
-    if (request_.prompts.size() > 1 || request_.texts > 1 || request_.with_tools ||
-        request_.generate.top_logprobs)
-      return fields_.bad("resume", "applies to one text without tools and logprobs");
+    if (request_.prompts.size() > 1 || request_.texts > 1)
+      return fields_.bad("resume", "applies to one text");
     const std::vector<int64_t>& tokens = request_.resumed->tokens;
     request_.generate.max_tokens -= std::ssize(tokens);
     if (request_.generate.max_tokens < 1)

@@ -19,7 +19,8 @@ enum class Endpoint : uint8_t { text, chat };  // /v1/completions, /v1/chat/comp
 // A text that another server began and this one continues.
 struct ResumedText {
   std::vector<int64_t> tokens;  // of the text so far, also the last ones of the prompt
-  int64_t bytes = 0;            // of their text, which the client has
+  int64_t bytes = 0;            // of their text without tool calls, which the client has
+  int64_t calls = 0;            // tool calls that the client has
 };
 
 struct CompletionRequest {

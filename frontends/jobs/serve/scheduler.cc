@@ -7,71 +7,9 @@
 #include <utility>
 
 #include "backends/manifest/expert_grid.h"
+#include "frontends/jobs/serve/reload_check.h"
 
 namespace moec {
-
-namespace {
-
-// Length of the common prefix of `tokens` and of the prompt without its last token, which always
-// runs.
-int64_t shared(std::span<const int64_t> prompt, const std::vector<int64_t>& tokens) {
-  const std::span<const int64_t> all_but_last = prompt.first(prompt.size() - 1);
-  const auto ends =
-      std::mismatch(all_but_last.begin(), all_but_last.end(), tokens.begin(), tokens.end());
-  return ends.first - all_but_last.begin();
-}
-
-}  // namespace
-
-std::optional<size_t> KeptSequences::best_for(std::span<const int64_t> prompt) const {
-  std::optional<size_t> best;
-  const auto better = [&](const Kept& one, const Kept& other) {
-    const int64_t a = shared(prompt, one.tokens), b = shared(prompt, other.tokens);
-    // Ties go to the least recently used sequence.
-    return a != b ? a > b : one.given_back < other.given_back;
-  };
-  for (size_t i = 0; i < kept_.size(); ++i)
-    if (!kept_[i].in_use && (!best || better(kept_[i], kept_[*best]))) best = i;
-  return best;
-}
-
-size_t KeptSequences::oldest() const {
-  size_t oldest = kept_.size();
-  for (size_t i = 0; i < kept_.size(); ++i)
-    if (!kept_[i].in_use &&
-        (oldest == kept_.size() || kept_[i].given_back < kept_[oldest].given_back))
-      oldest = i;
-  return oldest;
-}
-
-std::optional<KeptSequences::Taken> KeptSequences::take(std::span<const int64_t> prompt,
-                                                        Session& session) {
-  const auto best = best_for(prompt);
-  if (!best) return std::nullopt;
-  const int64_t reused = shared(prompt, kept_[*best].tokens);
-  const size_t slot = 2 * reused >= std::ssize(kept_[*best].tokens) ? *best : oldest();
-  // Moves the caches if the slot is reused, because copies of caches are large.
-  Sequence sequence = slot == *best ? std::move(kept_[slot].sequence) : Sequence();
-  kept_[slot] = {.in_use = true};
-  if (reused == 0) return Taken{slot, session.empty_sequence(), 0};
-  // Copies the kept sequence, which stays valid for other prompts.
-  if (slot != *best) sequence = kept_[*best].sequence;
-  // rewind() acts on the session's current sequence, so the sequence is exchanged for the call.
-  Sequence own = session.exchange(std::move(sequence));
-  const bool can_rewind = session.rewind(reused);
-  // Restores the previous sequence even if the rewind failed.
-  sequence = session.exchange(std::move(own));
-  if (can_rewind) return Taken{slot, std::move(sequence), reused};
-  return Taken{slot, session.empty_sequence(), 0};
-}
-
-void KeptSequences::give_back(size_t slot, Sequence sequence, std::vector<int64_t> tokens) {
-  // Tokens after `position` were not run and are not in the caches.
-  tokens.resize(static_cast<size_t>(sequence.position));
-  kept_[slot] = {false, ++clock_, std::move(sequence), std::move(tokens)};
-}
-
-void KeptSequences::drop(size_t slot) { kept_[slot] = {}; }
 
 Ticket::News Ticket::wait(std::chrono::milliseconds most) {
   std::unique_lock lock(mutex_);
@@ -108,12 +46,25 @@ void Ticket::tell(const News& news) {
   changed_.notify_all();
 }
 
-Scheduler::Scheduler(Session session, const SchedulerLimits& limits)
+Scheduler::Scheduler(Session session, const SchedulerLimits& limits,
+                     const std::shared_ptr<NodePeers>& peers)
     : session_(std::move(session)),
-      available_(session_.available()),
+      manifest_(session_.manifest()),
       limits_(limits),
       kept_(static_cast<size_t>(limits.sequences)),
-      thread_([this] { run(); }) {}
+      own_experts_(session_.own_experts()),
+      logs_{{}, ChoiceLog(expert_grid(manifest_).experts, kGateHalfLife), {}} {
+  if (peers) {
+    logs_.peers.emplace();
+    peers->wait_with({[this](const auto& done) { wait_for_peer(done); },
+                      [this] {
+                        // Locked, so that the waiting thread cannot miss the change.
+                        const std::lock_guard lock(mutex_);
+                        wake_.notify_all();
+                      }});
+  }
+  thread_ = std::thread([this] { run(); });
+}
 
 void Scheduler::stop() {
   {
@@ -149,31 +100,103 @@ Result<std::shared_ptr<Ticket>> Scheduler::submit(std::vector<int64_t> prompt,
   return ticket;
 }
 
-Result<RoutingMass> Scheduler::probe(std::vector<int64_t> tokens) {
-  std::future<Result<RoutingMass>> answer;
+template <class In, class Out>
+Out Scheduler::ask(Requests<In, Out>& requests, In in) {
+  std::future<Out> answer;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return stopping();
-    if (std::ssize(probes_) >= limits_.waiting)
-      return fail("serve.busy", fmt::format("{} probes are waiting", probes_.size()),
-                  "try again later, or start the server with a larger --waiting");
-    probes_.push_back({std::move(tokens), {}});
-    answer = probes_.back().answer.get_future();
+    requests.push_back({std::move(in), {}});
+    answer = requests.back().answer.get_future();
   }
   wake_.notify_all();
   return answer.get();
 }
 
+template <class In, class Out, class Run>
+void Scheduler::answer_all(Requests<In, Out>& requests, Run run) {
+  std::unique_lock lock(mutex_);
+  while (!requests.empty()) {
+    {
+      Request<In, Out> request = std::move(requests.front());
+      requests.pop_front();
+      // Unlocked while the session runs, so that requests can be queued.
+      lock.unlock();
+      request.answer.set_value(run(request.in));
+    }
+    lock.lock();
+  }
+}
+
+Result<RoutingMass> Scheduler::probe(std::vector<int64_t> tokens) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::ssize(probes_) >= limits_.waiting)
+      return fail("serve.busy", fmt::format("{} probes are waiting", probes_.size()),
+                  "try again later, or start the server with a larger --waiting");
+  }
+  return ask(probes_, std::move(tokens));
+}
+
+Result<Rows> Scheduler::run_experts(ExpertCall call) { return ask(calls_, std::move(call)); }
+
+Status Scheduler::replace(Session session) { return ask(replacements_, std::move(session)); }
+
+void Scheduler::run_calls() {
+  answer_all(calls_, [this](ExpertCall& call) { return session_.run_experts(std::move(call)); });
+}
+
+// Runs the calls of other nodes until done(). Two nodes that wait for each other would otherwise
+// wait forever.
+void Scheduler::wait_for_peer(const std::function<bool()>& done) {
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return done() || !calls_.empty(); });
+      if (done()) return;
+    }
+    run_calls();
+  }
+}
+
+std::optional<PeerCounts> Scheduler::peer_counts() const {
+  const std::lock_guard lock(mutex_);
+  return logs_.peers;
+}
+
+// Between two steps no text uses the session: the sequences of texts are in their jobs. The caller
+// ends the earlier session, which is in `next` then.
+Status Scheduler::use_session(Session& next) {
+  ExpertSets own = next.own_experts();
+  if (own != own_experts_ || !same_results(session_.manifest(), next.manifest())) kept_.forget();
+  {
+    const std::lock_guard lock(mutex_);
+    own_experts_ = std::move(own);
+  }
+  std::swap(session_, next);
+  log_gates();
+  return {};
+}
+
+ExpertSets Scheduler::own_experts() const {
+  const std::lock_guard lock(mutex_);
+  return own_experts_;
+}
+
 RoutingMass Scheduler::gates() const {
   const std::lock_guard lock(mutex_);
-  return gates_;
+  return logs_.gates;
+}
+
+LayerChoices Scheduler::choices(int64_t layer) const {
+  const std::lock_guard lock(mutex_);
+  return logs_.choices.layer(layer);
 }
 
 // Runs in the session's current sequence, which no text uses.
 Result<RoutingMass> Scheduler::run_probe(const std::vector<int64_t>& tokens) {
   RoutingMass mass;
-  session_.observe_wanted(
-      [&](int64_t layer, int64_t, const Rows& weights) { mass.add(layer, weights); });
+  observe([&](int64_t layer, int64_t, const Rows& weights) { mass.add(layer, weights); });
   session_.reset();
   const auto fed = session_.feed(tokens, {}, LogitsOf::none);
   log_gates();
@@ -183,41 +206,44 @@ Result<RoutingMass> Scheduler::run_probe(const std::vector<int64_t>& tokens) {
               "export the model with --routing host, or with --expert-groups for nodes");
 }
 
-void Scheduler::run_probes() {
-  std::unique_lock lock(mutex_);
-  while (!probes_.empty()) {
-    ProbeJob job = std::move(probes_.front());
-    probes_.pop_front();
-    // Unlocked while the session runs, so that requests can be queued.
-    lock.unlock();
-    job.answer.set_value(run_probe(job.tokens));
-    lock.lock();
-  }
+// Observes what routers choose without a mask. With peers, they have none.
+void Scheduler::observe(RoutingObserver observer) {
+  session_.peer_counts() ? session_.observe_routing(std::move(observer))
+                         : session_.observe_wanted(std::move(observer));
 }
 
 // Observes the routers of texts if a mask hides what they want.
 void Scheduler::log_gates() {
-  if (available_.layers.empty()) return session_.observe_wanted({});
+  if (own_experts_.layers.empty()) return observe({});
   const int64_t first = expert_grid(manifest()).layers.front();
-  session_.observe_wanted([this, first](int64_t layer, int64_t, const Rows& weights) {
+  observe([this, first](int64_t layer, int64_t, const Rows& weights) {
+    // One NaN would make all later sums NaN.
+    if (!is_finite(weights)) return;
     const std::lock_guard lock(mutex_);
     // Once for the tokens of a chunk, whose first router runs first.
-    if (layer == first)
-      gates_.decay(std::exp2(-static_cast<double>(weights.count()) / kGateHalfLife));
-    gates_.add(layer, weights);
+    if (layer == first) {
+      logs_.gates.decay(std::exp2(-static_cast<double>(weights.count()) / kGateHalfLife));
+      logs_.choices.advance(weights.count());
+    }
+    logs_.gates.add(layer, weights);
+    logs_.choices.add(layer, weights);
   });
 }
 
 void Scheduler::run() {
   log_gates();
   while (admit()) {
-    run_probes();
+    run_calls();
+    answer_all(replacements_, [this](Session& next) { return use_session(next); });
+    answer_all(probes_, [this](const auto& tokens) { return run_probe(tokens); });
     // The count is fixed before the loop, so each text runs one step per round.
     const size_t count = active_.size();
     for (size_t i = 0; i < count; ++i) {
       Job job = std::move(active_.front());
       active_.pop_front();
       if (step(job)) active_.push_back(std::move(job));
+      // Another node waits for each call with all of its texts.
+      run_calls();
     }
   }
 }
@@ -231,11 +257,15 @@ void Scheduler::drop_cancelled() {
   });
 }
 
+bool Scheduler::idle() const {
+  return active_.empty() && waiting_.empty() && probes_.empty() && replacements_.empty() &&
+         calls_.empty();
+}
+
 // Assigns free sequences to waiting texts. Blocks while there is nothing to do.
 bool Scheduler::admit() {
   std::unique_lock lock(mutex_);
-  if (active_.empty())
-    wake_.wait(lock, [&] { return stopping_ || !waiting_.empty() || !probes_.empty(); });
+  wake_.wait(lock, [&] { return stopping_ || !idle(); });
   drop_cancelled();
   while (!stopping_ && !waiting_.empty()) {
     auto taken = kept_.take(waiting_.front().prompt, session_);
@@ -248,8 +278,13 @@ bool Scheduler::admit() {
   if (!stopping_) return true;
   for (std::deque<Job>* jobs : {&active_, &waiting_})
     for (Job& job : *jobs) job.ticket->tell({{}, {}, {}, stopping().value()});
-  for (ProbeJob& job : probes_) job.answer.set_value(stopping());
-  probes_.clear();
+  const auto refuse = [](auto& requests) {
+    for (auto& request : requests) request.answer.set_value(stopping());
+    requests.clear();
+  };
+  refuse(probes_);
+  refuse(calls_);
+  refuse(replacements_);
   return false;
 }
 
@@ -258,7 +293,7 @@ void Scheduler::start(Job& job, KeptSequences::Taken taken) {
   job.slot = taken.slot;
   job.sequence = std::move(taken.sequence);
   job.writer.emplace(std::vector(job.prompt.begin() + taken.reused, job.prompt.end()), taken.reused,
-                     session_.manifest(), job.options);
+                     manifest_, job.options);
   const std::lock_guard lock(job.ticket->mutex_);
   job.ticket->reused_ = taken.reused;
 }
@@ -291,6 +326,10 @@ bool Scheduler::step(Job& job) {
 // Releases the job's sequence. After a failed step, its cache rows may be incomplete, so the
 // sequence is dropped.
 void Scheduler::finish(Job& job, const Ticket::News& news) {
+  if (const PeerCounts* counts = session_.peer_counts()) {
+    const std::lock_guard lock(mutex_);
+    logs_.peers = *counts;
+  }
   std::vector<int64_t> tokens = std::move(job.prompt);
   const auto& written = job.writer->text().tokens;
   // Keeps generated tokens, too, because a later turn of a chat contains them.

@@ -10,55 +10,17 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <thread>
 #include <vector>
 
 #include "backends/runtime/session/routing_mass.h"
 #include "backends/runtime/session/session.h"
 #include "backends/runtime/text/generate.h"
+#include "frontends/jobs/serve/choice_log.h"
+#include "frontends/jobs/serve/kept_sequences.h"
 #include "frontends/jobs/serve/serve_options.h"
 
 namespace moec {
-
-// Prefix cache: keeps the sequences of finished texts, with prompt and generated tokens. A prompt
-// with the same prefix as a kept sequence runs only its remaining tokens.
-class KeptSequences {
- public:
-  // Keeps at most `most` sequences, which are created on demand.
-  explicit KeptSequences(size_t most) : kept_(most) {}
-
-  // A sequence in use. `reused` is the number of prompt tokens that its caches contain.
-  struct Taken {
-    size_t slot = 0;
-    Sequence sequence;
-    int64_t reused = 0;
-  };
-  // Returns a sequence that starts with the longest prefix of the prompt among the free sequences,
-  // or nothing if all are in use. If the prefix is at least half of the kept sequence, that
-  // sequence is truncated and used. Otherwise a copy replaces the least recently used one. The last
-  // prompt token is never reused, because its logits are needed. Does not change the session's
-  // current sequence.
-  std::optional<Taken> take(std::span<const int64_t> prompt, Session& session);
-  // Frees the slot and keeps its sequence. The first `sequence.position` elements of `tokens` must
-  // be the tokens in its caches.
-  void give_back(size_t slot, Sequence sequence, std::vector<int64_t> tokens);
-  // Frees the slot and discards its sequence, so that its caches are never reused.
-  void drop(size_t slot);
-
- private:
-  struct Kept {
-    bool in_use = false;
-    uint64_t given_back = 0;  // value of clock_ at give_back(); 0: empty
-    Sequence sequence;
-    std::vector<int64_t> tokens;
-  };
-  std::optional<size_t> best_for(std::span<const int64_t> prompt) const;
-  size_t oldest() const;  // the least recently used free sequence
-
-  std::vector<Kept> kept_;
-  uint64_t clock_ = 0;
-};
 
 // The client's handle of a text in progress. Thread-safe.
 class Ticket {
@@ -95,25 +57,39 @@ inline constexpr double kGateHalfLife = 10'000;
 
 class Scheduler {
  public:
-  Scheduler(Session session, const SchedulerLimits& limits);
+  // `peers`: those of the session; may be null.
+  Scheduler(Session session, const SchedulerLimits& limits,
+            const std::shared_ptr<NodePeers>& peers = nullptr);
   ~Scheduler();
   // Ends incomplete texts with serve.stopping and accepts no new ones.
   void stop();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  const Manifest& manifest() const { return session_.manifest(); }
-  // Experts that texts can choose.
-  const ExpertSets& available() const { return available_; }
+  // Of the first session. Later ones differ in their experts only (reload_check.h).
+  const Manifest& manifest() const { return manifest_; }
+  // Experts that the folder has and that texts can choose.
+  ExpertSets own_experts() const;
+  // Continues all texts with another session, which must pass check_reload(). Texts in progress
+  // keep their caches, which the earlier session computed. Prefixes that it computed are not reused
+  // for new texts, unless both sessions compute the same results. Waits until the texts in progress
+  // have finished their steps. Error serve.stopping.
+  Status replace(Session session);
   // Runs tokens as the beginning of a text, and returns the routing weights that they would have
   // without the mask of a node. Waits until the texts in progress have finished their steps.
   // Errors: serve.no_routing (the routers are not separate shards), serve.stopping, those of
   // Session::feed().
   Result<RoutingMass> probe(std::vector<int64_t> tokens);
   // Returns the routing weights that the texts of a node wanted, with a half-life of
-  // kGateHalfLife tokens; empty if the folder
-  // is not a node and has no mask.
+  // kGateHalfLife tokens; empty if the folder is not a node and has no mask.
   RoutingMass gates() const;
+  // Runs experts for another node, between two steps of this node's texts or while it waits for a
+  // peer. Errors: serve.stopping, those of Session::run_experts().
+  Result<Rows> run_experts(ExpertCall call);
+  // The counts of calls to peers, up to the latest text that has ended; nullopt without peers.
+  std::optional<PeerCounts> peer_counts() const;
+  // Returns the experts that these texts wanted in a layer.
+  LayerChoices choices(int64_t layer) const;
   // Queues a text. Errors: serve.busy (the queue is full), serve.stopping.
   Result<std::shared_ptr<Ticket>> submit(std::vector<int64_t> prompt,
                                          const GenerateOptions& options);
@@ -128,13 +104,33 @@ class Scheduler {
     Sequence sequence;
   };
 
-  struct ProbeJob {
-    std::vector<int64_t> tokens;
-    std::promise<Result<RoutingMass>> answer;
+  // A request to thread_, whose sender waits for the answer.
+  template <class In, class Out>
+  struct Request {
+    In in;
+    std::promise<Out> answer;
+  };
+  template <class In, class Out>
+  using Requests = std::deque<Request<In, Out>>;
+
+  struct Logs {
+    RoutingMass gates;
+    ChoiceLog choices;
+    std::optional<PeerCounts> peers;
   };
 
   void run();
-  void run_probes();
+  // Queues a request and waits for its answer. Error serve.stopping.
+  template <class In, class Out>
+  Out ask(Requests<In, Out>& requests, In in);
+  // Answers all queued requests with run(in), without the mutex.
+  template <class In, class Out, class Run>
+  void answer_all(Requests<In, Out>& requests, Run run);
+  void run_calls();
+  void wait_for_peer(const std::function<bool()>& done);
+  void observe(RoutingObserver observer);
+  Status use_session(Session& next);
+  bool idle() const;  // no text and no request
   Result<RoutingMass> run_probe(const std::vector<int64_t>& tokens);
   void log_gates();
   bool admit();           // false: the scheduler must end
@@ -144,7 +140,7 @@ class Scheduler {
   void finish(Job& job, const Ticket::News& news);
 
   Session session_;
-  const ExpertSets available_;
+  const Manifest manifest_;
   SchedulerLimits limits_;
   KeptSequences kept_;
   std::deque<Job> active_;  // used by thread_ only
@@ -152,8 +148,11 @@ class Scheduler {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Job> waiting_;
-  std::deque<ProbeJob> probes_;
-  RoutingMass gates_;
+  Requests<std::vector<int64_t>, Result<RoutingMass>> probes_;
+  Requests<ExpertCall, Result<Rows>> calls_;
+  Requests<Session, Status> replacements_;
+  ExpertSets own_experts_;  // written by thread_ only
+  Logs logs_;
   bool stopping_ = false;
   std::thread thread_;  // last member, because it uses all other members
 };

@@ -1,17 +1,23 @@
 #include "frontends/jobs/serve/serve_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <httplib.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "backends/manifest/expert_grid.h"
 #include "frontends/http/api_server.h"
 #include "frontends/jobs/serve/answer_completion.h"
+#include "frontends/jobs/serve/reload_check.h"
+#include "frontends/nodes/expert_message.h"
+#include "frontends/nodes/peer_report.h"
 #include "ir/base/json_fields.h"
 #include "ir/base/parse_number.h"
 #include "ir/base/refusals.h"
@@ -42,6 +48,13 @@ Result<Endpoint> endpoint_of(const std::string& body) {
   return fields.has("messages") ? Endpoint::chat : Endpoint::text;
 }
 
+Status check_no_fields(const std::string& body) {
+  const JsonReport report(body, "request", JsonCodes::by_prefix("serve", "send {}"));
+  MOEC_ASSIGN(const JsonValue value, report.parse());
+  MOEC_ASSIGN(const JsonFields fields, JsonFields::of(report, value));
+  return fields.finish();
+}
+
 Result<int64_t> probe_tokens(const httplib::Request& request) {
   if (!request.has_param("tokens")) return kProbeTokens;
   const std::string text = request.get_param_value("tokens");
@@ -51,13 +64,21 @@ Result<int64_t> probe_tokens(const httplib::Request& request) {
               fmt::format("tokens is {}, but must be a positive integer", printable(text, 60)));
 }
 
+// Rounds to thousandths of a token, which are short as text.
+double rounded(double count) { return std::round(count * 1000) / 1000; }
+
+std::vector<double> rounded(std::vector<double> counts) {
+  for (double& count : counts) count = rounded(count);
+  return counts;
+}
+
 class HttpServer {
  public:
   HttpServer(Session session, ServedText text, std::string name, const ServeOptions& options)
       : name_(std::move(name)),
         options_(options),
         text_(std::move(text)),
-        scheduler_(std::move(session), options.limits),
+        scheduler_(std::move(session), options.limits, options.peers),
         server_(options.server) {
     server_.get("/health", [](const httplib::Request&, httplib::Response& response) -> Status {
       response.set_content(R"({"status":"ok"})", kJson);
@@ -83,8 +104,23 @@ class HttpServer {
     server_.post("/v1/probe", [this](const auto& request, const auto& body, auto& response) {
       return probe(request, body, response);
     });
-    server_.get("/v1/gates", [this](const auto&, auto& response) -> Status {
-      response.set_content(json_text(gates_json(), -1), kJson);
+    server_.post(
+        kExpertsPath,
+        [this](const auto&, const auto& body, auto& response) -> Status {
+          MOEC_ASSIGN(ExpertCall call, parse_call(body));
+          MOEC_ASSIGN(const Rows sum, scheduler_.run_experts(std::move(call)));
+          response.set_content(rows_text(sum), kBytes);
+          return {};
+        },
+        kBytes);
+    server_.post("/v1/reload", [this](const auto&, const auto& body, auto& response) {
+      return reload(body, response);
+    });
+    server_.get("/v1/gates", [this](const auto& request, auto& response) -> Status {
+      MOEC_ASSIGN(const ordered_json json, request.has_param("layer")
+                                               ? layer_gates_json(request.get_param_value("layer"))
+                                               : gates_json());
+      response.set_content(json_text(json, -1), kJson);
       return {};
     });
   }
@@ -154,21 +190,67 @@ class HttpServer {
                          {"layers", grid.layers},
                          {"routing", nullptr}};
     if (mass.empty()) return json;
-    json["kept"] = mass.kept(scheduler_.available());
-    json["kept_by_layer"] = mass.kept_by_layer(scheduler_.available(), grid);
+    json["kept"] = mass.kept(scheduler_.own_experts());
+    json["kept_by_layer"] = mass.kept_by_layer(scheduler_.own_experts(), grid);
     json["routing"] = mass.shares(grid);
     return json;
   }
 
-  ordered_json gates_json() const {
+  Result<ordered_json> gates_json() const {
     const RoutingMass gates = scheduler_.gates();
+    const ExpertGrid grid = expert_grid(scheduler_.manifest());
     ordered_json json = {{"object", "gates"},
                          {"model", name_},
-                         {"experts", to_string(scheduler_.available())},
+                         {"family", scheduler_.manifest().model.family},
+                         {"expert_count", grid.experts},
+                         {"top_k", grid.top_k},
+                         {"experts", to_string(scheduler_.own_experts())},
                          {"half_life", kGateHalfLife},
                          {"tokens", gates.tokens()}};
     json.update(mass_json(gates));
+    if (const auto counts = scheduler_.peer_counts()) json["peers"] = peer_json(*counts);
     return json;
+  }
+
+  // One layer per reply, because the pairs of all layers may be tens of megabytes.
+  Result<ordered_json> layer_gates_json(const std::string& text) const {
+    const std::vector<int64_t> layers = expert_grid(scheduler_.manifest()).layers;
+    const auto layer = parse_whole(text);
+    if (!layer || !std::binary_search(layers.begin(), layers.end(), *layer))
+      return fail("serve.bad_value",
+                  fmt::format("layer is {}, but must be one of the MoE layers {}",
+                              printable(text, 60), fmt::join(layers, ", ")));
+    const LayerChoices choices = scheduler_.choices(*layer);
+    return ordered_json{
+        {"object", "gates.layer"},           {"layer", *layer},
+        {"tokens", rounded(choices.tokens)}, {"selections", rounded(choices.selections)},
+        {"mass", rounded(choices.mass)},     {"together", rounded(choices.together)}};
+  }
+
+  // Continues all texts with the current contents of the folder. If it cannot be opened, or differs
+  // in more than its experts, the server keeps the earlier contents.
+  Status reload(const std::string& body, httplib::Response& response) {
+    // Refuses a path, for example: clients must not choose the files that the server reads.
+    MOEC_TRY(check_no_fields(body));
+    if (!options_.reload.open)
+      return fail("serve.no_reload", "the server cannot reload its folder", "restart the server");
+    const std::unique_lock lock(reloading_, std::try_to_lock);
+    if (!lock.owns_lock())
+      return fail("serve.busy", "the server is reloading its folder", "try again later");
+    // Opened here and not by the scheduler, so that texts continue meanwhile.
+    MOEC_ASSIGN(Session session, options_.reload.open());
+    MOEC_TRY(check_reload(scheduler_.manifest(), session.manifest()));
+    const auto experts = session.experts();
+    const std::string before = to_string(scheduler_.own_experts());
+    MOEC_TRY(scheduler_.replace(std::move(session)));
+    if (options_.reload.opened) options_.reload.opened(experts);
+    response.set_content(json_text({{"object", "reload"},
+                                    {"model", name_},
+                                    {"experts", to_string(scheduler_.own_experts())},
+                                    {"experts_before", before}},
+                                   -1),
+                         kJson);
+    return {};
   }
 
   // Submits each text. Text i of a prompt uses the request's seed plus i.
@@ -227,6 +309,7 @@ class HttpServer {
   ServedText text_;
   int64_t started_ = seconds_now();
   std::atomic<int64_t> requests_ = 0;
+  std::mutex reloading_;
   Scheduler scheduler_;
   ApiServer server_;  // last member, because its requests use the scheduler
 };

@@ -17,10 +17,9 @@ struct ServedText {
   std::shared_ptr<const ChatTemplate> chat;
 };
 
-// Serves GET /health, /v1/models and /v1/models/NAME, POST /v1/completions and /v1/chat/completions
-// until options.stop returns true. `name` is the model's name. Errors: serve.labels (the model
-// labels tokens), serve.address (the port is in use, or the address does not belong to this
-// machine), system.resource.
+// Serves the paths in README.md until options.stop returns true. `name` is the model's name.
+// Errors: serve.labels (the model labels tokens), serve.address (the port is in use, or the address
+// does not belong to this machine), system.resource.
 Status serve_model(Session session, const ServedText& text, const std::string& name,
                    const ServeOptions& options);
 
