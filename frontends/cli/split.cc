@@ -45,6 +45,22 @@ void print_split(const SplitReport& report, double seconds, bool quiet) {
     print_out("{} bytes ({}) in {}, {:.1f} s\n", unique, bytes, report.out, seconds);
 }
 
+// Prints the nodes that change, and the number of files of each origin.
+void print_update(const SplitUpdate& update, bool dry_run) {
+  for (const NodeUpdate& node : update.nodes) {
+    const std::string gained = to_string(node.gained), lost = to_string(node.lost);
+    print_out("{}: {}{}{}\n", node.name,
+              node.is_new    ? "new"
+              : node.changed ? "changed"
+                             : "unchanged",
+              gained.empty() || node.is_new ? "" : "; gains " + gained,
+              lost.empty() ? "" : "; loses " + lost);
+  }
+  for (const std::string& name : update.removed) print_out("{}: not in the new split\n", name);
+  print_out("{} files of {} {} kept, {} linked to the export's, {} copied\n", update.kept,
+            update.folder, dry_run ? "would be" : "are", update.linked, update.copied);
+}
+
 void print_split(const ExportSplit& split, double seconds, bool quiet) {
   print_notes(split.notes, quiet);
   print_out("{:<16} {:>8} {:>16} {:>16}\n", "node", "layers", "experts' bytes", "bytes in all");
@@ -54,6 +70,7 @@ void print_split(const ExportSplit& split, double seconds, bool quiet) {
               node.expert_bytes(), node.bytes());
   print_out("trunk, shared by all: {} bytes ({})\n", split.trunk_bytes(),
             decimal_bytes(split.trunk_bytes()));
+  if (split.update) print_update(*split.update, split.dry_run);
   const std::string bytes = decimal_bytes(split.unique_bytes());
   if (split.dry_run)
     print_out("{} bytes ({}) would be in the nodes\n", split.unique_bytes(), bytes);

@@ -35,6 +35,9 @@ void add_split_flags(CLI::App& command, SplitFlags& flags) {
       "--profile", options.profile,
       "A profile from moec analyze. If the router does not normalise its weights, scale the "
       "outputs of a node's experts by the mean share of routing weight that they keep");
+  command.add_option("--update", options.update,
+                     "The folder of an earlier split of the export: link its files if they are "
+                     "equal, and print what each node gains and loses. The folder stays unchanged");
   command.add_flag("--allow-uncovered", options.allow_uncovered,
                    "Allow experts that are on no node");
   command.add_flag("--force", options.force, "Replace an earlier split in the folder");

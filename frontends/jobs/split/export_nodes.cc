@@ -1,3 +1,5 @@
+#include "frontends/jobs/split/export_nodes.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
 #include "frontends/jobs/split/requested_nodes.h"
-#include "frontends/jobs/split/split_export.h"
 #include "ir/experts/expert_runs.h"
 #include "ir/graph/port_names.h"
 
@@ -308,9 +309,11 @@ Result<std::vector<ExportNode>> export_nodes(const SplitOptions& options, const 
     return fail("split.no_experts", "the export has no experts",
                 "pass an export of a model with experts", {.file = options.source});
   MOEC_ASSIGN(const std::vector<WantedNode> wanted, wanted_nodes(options, whole));
+  MOEC_ASSIGN(const uint64_t whole_bytes, manifest_bytes(whole));
   std::vector<ExportNode> nodes;
   for (const WantedNode& node : wanted) {
     MOEC_ASSIGN(ExportNode made, NodeMaker(options, whole, node).make());
+    made.manifest_bytes += whole_bytes;
     nodes.push_back(std::move(made));
   }
   return nodes;

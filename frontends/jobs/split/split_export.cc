@@ -48,13 +48,13 @@ namespace fs = std::filesystem;
 // Copies in pieces, so that memory does not depend on the size of a shard.
 constexpr size_t kCopiedAtOnce = size_t{2} << 20;
 
-Status check_outside(const std::string& source, const std::string& out) {
+Status check_outside(const std::string& source, const std::string& out, const char* what) {
   std::error_code error;
   const fs::path a = fs::weakly_canonical(source, error), b = fs::weakly_canonical(out, error);
   const auto [in_a, in_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   // The paths differ at some component, so neither contains the other.
   if (in_a != a.end() && in_b != b.end()) return {};
-  return fail("split.out_has_source", "the output folder overlaps with the export",
+  return fail("split.out_has_source", fmt::format("the output folder overlaps with {}", what),
               "pass another folder with --out", {.file = out});
 }
 
@@ -64,12 +64,22 @@ std::vector<manifest::FileRef> files_of_node(const ExportNode& node) {
   return files;
 }
 
+// The manifests of a node: its own, and that of the whole export, which states the places of other
+// nodes' experts in the order of additions (expert_peers.h).
+std::vector<std::string> manifest_files() {
+  std::vector<std::string> files;
+  for (const std::string_view name : {kManifestJson, kManifestBin}) {
+    files.push_back(fmt::format("{}/{}", kWholeFolder, name));
+    files.emplace_back(name);
+  }
+  return files;
+}
+
 OutFiles files_of_split(const ExportSplit& split) {
   // The index belongs to the split, too, so that --force may replace it.
   OutFiles files = {kSplitIndex};
   for (const ExportNode& node : split.nodes) {
-    for (const std::string_view name : {kManifestJson, kManifestBin})
-      files.insert(fmt::format("{}/{}", node.name, name));
+    for (const std::string& name : manifest_files()) files.insert(node.name + "/" + name);
     for (const manifest::FileRef& file : files_of_node(node))
       files.insert(node.name + "/" + file.path);
   }
@@ -80,7 +90,12 @@ OutFiles files_of_split(const ExportSplit& split) {
 
 class NodeWriter {
  public:
-  NodeWriter(const SplitOptions& options, ExportSplit& split) : options_(options), split_(split) {}
+  // `earlier` may be null.
+  NodeWriter(const SplitOptions& options, const Manifest& whole, ExportSplit& split,
+             EarlierSplit* earlier)
+      : options_(options), whole_(whole), split_(split), earlier_(earlier) {
+    if (split_.update) split_.update->kept = split_.update->linked = 0;
+  }
 
   Status run() {
     for (ExportNode& node : split_.nodes) {
@@ -88,7 +103,10 @@ class NodeWriter {
       // incomplete node.
       for (const manifest::FileRef& file : files_of_node(node)) MOEC_TRY(share(node.name, file));
       const std::string folder = options_.out + "/" + node.name;
-      MOEC_TRY(create_folder(folder));
+      const std::string whole = fmt::format("{}/{}", folder, kWholeFolder);
+      MOEC_TRY(create_folder(whole));
+      Manifest copy = whole_;
+      MOEC_TRY(write_manifest(copy, whole));
       MOEC_TRY(write_manifest(node.manifest, folder));
       MOEC_TRY(sync_folder(folder));
     }
@@ -100,11 +118,29 @@ class NodeWriter {
     // Compares sizes only: digests would require reading every linked file.
     MOEC_TRY(check_size(file));
     const OutputPath from{options_.source, file.path}, to{options_.out, node + "/" + file.path};
+    MOEC_ASSIGN(const bool kept, keep(file, to));
+    if (kept) return advance(static_cast<uint64_t>(file.bytes), to.name);
     MOEC_ASSIGN(const bool linked, link_files(from, to));
     // Hard links fail across file systems, and some file systems do not support them.
     if (!linked) MOEC_TRY(copy(from, to, file.digest));
     split_.linked &= linked;
+    if (split_.update) count(file, linked);
     return advance(static_cast<uint64_t>(file.bytes), to.name);
+  }
+
+  // Links a file of the earlier split. Returns false if it has none with these contents.
+  Result<bool> keep(const manifest::FileRef& file, const OutputPath& to) {
+    if (!earlier_) return false;
+    const auto old = earlier_->find(file, options_.source, split_.notes);
+    if (!old) return false;
+    MOEC_ASSIGN(const bool linked, link_files(*old, to));
+    split_.update->kept += linked ? 1 : 0;
+    return linked;
+  }
+
+  void count(const manifest::FileRef& file, bool linked) {
+    ++(linked ? split_.update->linked : split_.update->copied);
+    if (!linked) split_.update->bytes_written += static_cast<uint64_t>(file.bytes);
   }
 
   Status check_size(const manifest::FileRef& file) const {
@@ -154,13 +190,18 @@ class NodeWriter {
   }
 
   const SplitOptions& options_;
+  const Manifest& whole_;
   ExportSplit& split_;
+  EarlierSplit* earlier_;
   const uint64_t all_ = count_all();
   std::vector<char> buffer_;
 };
 
-Status write_split_folder(const SplitOptions& options, ExportSplit& split) {
-  MOEC_TRY(check_outside(options.source, options.out));
+Status write_split_folder(const SplitOptions& options, const Manifest& whole, ExportSplit& split,
+                          EarlierSplit* earlier) {
+  MOEC_TRY(check_outside(options.source, options.out, "the export"));
+  // With --force, the earlier split would be removed before its files are linked.
+  if (earlier) MOEC_TRY(check_outside(options.update, options.out, "the folder of --update"));
   MOEC_TRY(create_folder(options.out));
   // The lock precedes make_room(), so that two splits do not remove each other's files.
   MOEC_ASSIGN(const FolderLock lock, FolderLock::take(options.out));
@@ -168,7 +209,7 @@ Status write_split_folder(const SplitOptions& options, ExportSplit& split) {
   const OutputPath index{options.out, kSplitIndex};
   // Written before all other files, because an interrupted split is recognised by its index.
   MOEC_TRY(write_file(index, export_index_text(split, false)));
-  MOEC_TRY(NodeWriter(options, split).run());
+  MOEC_TRY(NodeWriter(options, whole, split, earlier).run());
   // Files must be durable before the index says that the split is finished.
   MOEC_TRY(sync_folder(options.out));
   MOEC_TRY(write_file(index, export_index_text(split, true)));
@@ -216,8 +257,13 @@ Result<ExportSplit> split_export(const SplitOptions& options) {
   MOEC_ASSIGN(split.nodes, export_nodes(options, whole));
   split.experts = expert_grid(whole).experts;
   note_weights(split, whole, options);
+  std::optional<EarlierSplit> earlier;
+  if (!options.update.empty()) {
+    MOEC_ASSIGN(earlier, EarlierSplit::open(options.update, whole));
+    split.update = earlier->plan(split.nodes, whole);
+  }
   if (options.dry_run) return split;
-  MOEC_TRY(write_split_folder(options, split));
+  MOEC_TRY(write_split_folder(options, whole, split, earlier ? &*earlier : nullptr));
   if (!split.linked)
     add_note(split, "split.copied",
              "the file system has no hard links between the two folders: each node has copies",
@@ -236,8 +282,8 @@ ordered_json files_json(const ExportNode& node) {
       files.push_back(
           {{"path", node.name + "/" + file.path}, {"bytes", file.bytes}, {"xxh3", file.digest}});
   // The manifests have no digest here: they are written after the index lists them.
-  for (const std::string_view name : {kManifestJson, kManifestBin})
-    files.push_back({{"path", fmt::format("{}/{}", node.name, name)}});
+  for (const std::string& name : manifest_files())
+    files.push_back({{"path", node.name + "/" + name}});
   return files;
 }
 
@@ -271,6 +317,7 @@ ordered_json split_json(const ExportSplit& split, double seconds) {
                          {"dry_run", split.dry_run},
                          {"seconds", seconds}};
   if (!split.dry_run) fields["linked"] = split.linked;
+  if (split.update) fields["update"] = update_json(*split.update);
   fields.update(split_fields(split));
   return report_json(true, fields, split.notes);
 }

@@ -160,6 +160,11 @@ Status write_report(const SplitOptions& options, const MoeSource& source, SplitR
 Result<SplitReport> split_model(const SplitOptions& options) {
   // Exports have been handled by the caller, so only a GGUF file is valid here.
   MOEC_TRY(check_source(options.source));
+  if (!options.update.empty())
+    return fail("split.update",
+                "--update links whole files of exports, but the file of a GGUF node has all of its "
+                "experts",
+                "omit --update", {.file = options.source});
   MOEC_ASSIGN(const MoeSource source, read_moe_source(options.source));
   MOEC_ASSIGN(const std::vector<SplitNode> nodes, choose_nodes(options, source));
   MOEC_ASSIGN(const std::vector<KeptShares> shares, shares_of(options, source, nodes));

@@ -22,6 +22,9 @@ struct SplitOptions {
   // A profile (ir/experts/expert_profile.h) to correct routing weights that the router does not
   // normalise; empty: no correction.
   std::string profile;
+  // An earlier split of the export (split_update.h), whose files are linked if they are equal.
+  // Stays unchanged. Empty: none.
+  std::string update;
   bool allow_uncovered = false;  // some experts may be on no node
   bool force = false;            // replace an earlier split
   bool dry_run = false;          // plan and report only; `out` may be empty
