@@ -2,18 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <future>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <numeric>
+#include <utility>
 
-#include "ir/base/byte_text.h"
-#include "ir/base/report_json.h"
 #include "ir/model/model_experts.h"
+#include "models/cluster/kl_curves.h"
 
 namespace moec {
 namespace {
-
-using nlohmann::ordered_json;
 
 // Plans one device with enough memory for everything, and each MoE layer as a single shard. This is
 // valid because the cut and the routing do not change the bytes of weights.
@@ -41,102 +41,151 @@ std::vector<double> kept_shares(const ExpertProfile& profile,
   return shares;
 }
 
-std::string node_name(const PlacedNodes& placed, size_t node) {
-  const std::string& group = placed.groups[placed.nodes.group_of(node)].name;
-  // Without stages, nodes are groups, and their names stay short.
-  return placed.nodes.stages.size() == 1
-             ? group
-             : fmt::format("stage{}.{}", placed.nodes.stage_of(node), group);
+// Returns nothing if the path is empty.
+Result<std::optional<ExpertProfile>> read_profile(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  return read_expert_profile(path);
 }
 
-ordered_json nodes_json(const PlacedNodes& placed) {
-  auto nodes = ordered_json::array();
-  for (size_t node = 0; node < placed.nodes.nodes(); ++node) {
-    const size_t group = placed.nodes.group_of(node);
-    ordered_json json = {{"name", node_name(placed, node)},
-                         {"stage", placed.nodes.stage_of(node)},
-                         {"group", placed.groups[group].name},
-                         {"experts", placed.nodes.slots[group]},
-                         {"bytes", placed.nodes.bytes(node)}};
-    // 0 means that the memory of the node is not given.
-    if (placed.nodes.memory[node] > 0) json["memory_bytes"] = placed.nodes.memory[node];
-    if (!placed.kept.empty()) json["kept"] = placed.kept[group];
-    nodes.push_back(std::move(json));
+Status check_options(const PlaceNodesOptions& options) {
+  if (options.allow_uncovered && options.miss == NodeMiss::peer)
+    return fail("place.uncovered", "peers cannot compute experts that are on no node",
+                "omit --allow-uncovered, or pass --on-miss mask");
+  if (options.kl_reports.empty()) return {};
+  if (options.profile.empty())
+    return fail("place.kl", "the KL of a class needs the class's use of experts",
+                "pass --profile with the result of moec analyze");
+  if (options.miss == NodeMiss::skip)
+    return fail("place.kl", "reports of moec compare measure masked experts, not skipped ones",
+                "omit --kl, or pass --on-miss mask");
+  return {};
+}
+
+// ---- Running nodes -----------------------------------------------------------------------------
+
+struct RunningNodes {
+  std::vector<NodeGates> gates;
+  std::vector<NodeGroup> groups;
+};
+
+Result<RunningNodes> ask_nodes(const std::vector<NodeServer>& servers, const GatesModel& model) {
+  RunningNodes running;
+  MOEC_ASSIGN(running.gates, fetch_gates(servers, model));
+  MOEC_ASSIGN(running.groups, groups_of_servers(running.gates));
+  return running;
+}
+
+// Completes a request that lacks the number of nodes or of copies: as many as are running.
+Status complete_request(const RunningNodes& running, const ExpertGrid& grid, NodeRequest& request) {
+  const auto groups = std::ssize(running.groups);
+  if (request.stages != 1)
+    return fail("place.servers",
+                fmt::format("{} stages are requested, but servers run all layers", request.stages),
+                "omit --stages, or place the experts with --profile");
+  if (request.nodes == 0) request.nodes = groups;
+  if (request.nodes < groups)
+    return fail("place.servers",
+                fmt::format("{} nodes are requested for {} groups of running servers",
+                            request.nodes, groups),
+                fmt::format("pass --nodes {} or more, or list fewer servers", groups));
+  if (request.replicas == 0 && request.pool.empty())
+    request.replicas = copies_of(running.groups, grid);
+  return {};
+}
+
+std::vector<NodeCount> node_counts(const ModelCost& model, const ExpertGrid& grid,
+                                   NodeRequest request, int64_t width) {
+  std::vector<NodeCount> counts;
+  request.nodes = 0;
+  for (Result<ClusterPlan> plan = size_nodes(model, grid, request);
+       plan && plan->nodes() <= request.pool.size(); plan = size_nodes(model, grid, request)) {
+    const auto [least, most] = std::minmax_element(plan->slots.begin(), plan->slots.end());
+    NodeCount count{plan->nodes(), *least, *most, 0, {}};
+    const auto all = std::accumulate(plan->slots.begin(), plan->slots.end(), int64_t{0});
+    count.copies = static_cast<double>(all) / static_cast<double>(grid.experts);
+    const std::vector<double> speeds = masked_speeds(*plan, grid, width);
+    if (!speeds.empty())
+      count.tokens_per_second = std::accumulate(speeds.begin(), speeds.end(), 0.0);
+    counts.push_back(count);
+    request.nodes = static_cast<int64_t>(plan->nodes()) + request.stages;
   }
-  return nodes;
+  return counts;
+}
+
+Result<std::vector<ClassForecast>> forecast_classes(const PlacedNodes& placed,
+                                                    const ExpertProfile* profile, int64_t width,
+                                                    const std::vector<std::string>& kl_reports) {
+  const std::vector<PromptClass> classes = prompt_classes(profile, placed.grid);
+  MOEC_ASSIGN(const auto curves, read_kl_curves(kl_reports, classes, placed.grid));
+  MOEC_ASSIGN(const auto forecasts, forecast_nodes(placed.nodes, placed.grid, placed.groups,
+                                                   classes, {placed.miss, width}));
+  std::vector<ClassForecast> result;
+  for (size_t c = 0; c < classes.size(); ++c) {
+    ClassForecast& own = result.emplace_back(ClassForecast{classes[c].name, forecasts[c], {}});
+    const auto curve = curves.find(own.name);
+    if (curve == curves.end()) continue;
+    for (const GroupForecast& group : own.groups)
+      own.kl.push_back(curve->second.at(1 - group.kept));
+  }
+  return result;
 }
 
 }  // namespace
 
 Result<PlacedNodes> place_nodes(PlaceNodesOptions options) {
-  std::optional<ExpertProfile> profile;
-  // Reads the profile first, so that a wrong path fails before the model is planned.
-  if (!options.profile.empty()) {
-    MOEC_ASSIGN(profile, read_expert_profile(options.profile));
+  MOEC_TRY(check_options(options));
+  // Reads the profile while the model is planned: both take long for models with many experts.
+  auto reading = std::async(std::launch::async, read_profile, options.profile);
+  if (!options.cluster.empty()) {
+    MOEC_ASSIGN(options.nodes.pool, read_cluster_nodes(options.cluster));
+    options.nodes.choose = true;
   }
   MOEC_ASSIGN(const PlannedSource planned, plan_source(with_units(std::move(options.plan))));
+  MOEC_ASSIGN(std::optional<ExpertProfile> profile, reading.get());
   const ModelConfig& model = planned.made.plan.model;
-  PlacedNodes placed{planned.source, model.family, expert_grid(model), {}, {}, {}, {}};
+  PlacedNodes placed{.source = planned.source,
+                     .family = model.family,
+                     .grid = expert_grid(model),
+                     .miss = options.miss};
   if (placed.grid.layers.empty())
     return fail("place.no_experts", "the model has no experts to place",
                 "use moec plan --device to place the shards of a dense model",
                 {.file = planned.source});
   if (profile) MOEC_TRY(check_profile(*profile, placed.grid, options.profile));
   // `measured.devices` is set, because with_units() plans one device.
-  const ModelBytes bytes =
-      bytes_by_layer(planned.measured.devices->units, placed.grid, model.layers.size());
-  MOEC_ASSIGN(placed.nodes, size_nodes(bytes, placed.grid, options.nodes));
+  const ModelCost cost =
+      cost_by_layer(planned.measured.devices->units, placed.grid, model.layers.size());
+  RunningNodes running;
+  if (!options.servers.empty()) {
+    const GatesModel gates{placed.family, placed.grid};
+    MOEC_ASSIGN(running, ask_nodes(options.servers, gates));
+    MOEC_ASSIGN(profile, profile_of_gates(running.gates, running.groups, gates));
+    MOEC_TRY(complete_request(running, placed.grid, options.nodes));
+  }
+  MOEC_ASSIGN(placed.nodes, size_nodes(cost, placed.grid, options.nodes));
+  const std::vector<double> speeds = masked_speeds(placed.nodes, placed.grid, model.hidden);
   const ExpertProfile* known = profile ? &*profile : nullptr;
   // Without a profile, the placement uses memory alone.
-  MOEC_ASSIGN(placed.groups, place_experts(known, placed.grid, options.policy, placed.nodes.slots));
+  MOEC_ASSIGN(placed.groups, place_experts(known, placed.grid, placed.nodes.slots,
+                                           {options.policy, speeds, options.allow_uncovered}));
+  // Before the forecast, because it changes the order of the groups.
+  if (!options.servers.empty()) {
+    assign_sets(running.gates, running.groups, placed.grid, placed.nodes.slots, placed.groups);
+    placed.change =
+        change_of(running.gates, running.groups, placed.grid, cost.layers, placed.groups);
+  }
+  if (options.nodes.choose)
+    placed.counts = node_counts(cost, placed.grid, options.nodes, model.hidden);
+  if (profile || !speeds.empty()) {
+    MOEC_ASSIGN(placed.classes, forecast_classes(placed, known, model.hidden, options.kl_reports));
+  }
   if (!profile) return placed;
   MOEC_ASSIGN(const auto ranges,
-              place_experts(nullptr, placed.grid, PlacePolicy::contiguous, placed.nodes.slots));
+              place_experts(nullptr, placed.grid, placed.nodes.slots, {PlacePolicy::contiguous}));
   placed.kept = kept_shares(*profile, placed.groups);
   // The groups have equal sizes, so the shares differ only by the choice of experts.
   placed.kept_by_ranges = kept_shares(*profile, ranges);
   return placed;
-}
-
-std::string placement_text(const PlacedNodes& placed) {
-  auto stages = ordered_json::array(), groups = ordered_json::array();
-  for (const Stage& stage : placed.nodes.stages)
-    // Inclusive ranges, as `moec split --place` reads them.
-    stages.push_back(fmt::format("{}-{}", stage.first, stage.last));
-  for (const ExpertGroup& group : placed.groups)
-    groups.push_back({{"name", group.name}, {"experts", to_string(group.experts)}});
-  const ordered_json json = {{"format", "moec.placement"},  {"version", 1},
-                             {"model", placed.family},      {"experts", placed.grid.experts},
-                             {"top_k", placed.grid.top_k},  {"stages", std::move(stages)},
-                             {"groups", std::move(groups)}, {"nodes", nodes_json(placed)}};
-  return json_text(json, 1) + "\n";
-}
-
-std::string placement_table(const PlacedNodes& placed) {
-  std::string text =
-      fmt::format("{} ({}): {} MoE layers of {} experts, top-k {}\n\n", placed.source,
-                  placed.family, placed.grid.layers.size(), placed.grid.experts, placed.grid.top_k);
-  text += fmt::format("{:<16} {:>9} {:>8} {:>10}", "node", "layers", "experts", "bytes");
-  if (!placed.kept.empty()) text += fmt::format(" {:>7} {:>10}", "kept", "as ranges");
-  text += '\n';
-  for (size_t node = 0; node < placed.nodes.nodes(); ++node) {
-    const Stage& stage = placed.nodes.stages[placed.nodes.stage_of(node)];
-    const size_t group = placed.nodes.group_of(node);
-    text += fmt::format("{:<16} {:>9} {:>8} {:>10}", node_name(placed, node),
-                        fmt::format("{}-{}", stage.first, stage.last), placed.nodes.slots[group],
-                        decimal_bytes(placed.nodes.bytes(node)));
-    if (!placed.kept.empty())
-      text += fmt::format(" {:>5.1f} % {:>8.1f} %", 100 * placed.kept[group],
-                          100 * placed.kept_by_ranges[group]);
-    text += '\n';
-  }
-  if (placed.kept.empty())
-    text +=
-        "\nplaced by memory alone; pass a --profile of moec analyze to group experts that are "
-        "picked together\n";
-  if (!placed.kept.empty())
-    text += "\nkept: share of the routing mass on the profile's text; lower on other texts\n";
-  return text;
 }
 
 }  // namespace moec

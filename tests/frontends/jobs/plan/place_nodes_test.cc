@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/base/regular_file.h"
+#include "models/cluster/prompt_classes.h"
 #include "tests/frontends/cli/command.h"
 
 namespace moec {
@@ -134,6 +135,132 @@ TEST(PlaceNodes, RejectsModelsThatDoNotFit) {
               HasSubstr("[profile.model]"));
   EXPECT_THAT(place_tinymoe({"--nodes", "2", "--profile", folder + "/none"}).err,
               HasSubstr("[profile.file]"));
+}
+
+// Three nodes of tinymoe, whose trunk has 1.2 MB and whose experts 0.25 MB per layer.
+std::string write_cluster(const std::string& folder, const std::string& more = "") {
+  const std::string path = folder + "/cluster.json";
+  std::ofstream(path) << R"({"nodes": [
+    {"name": "slow", "memory": "3MB", "bandwidth": "10GB/s", "link": "1Gbit/s"},
+    {"name": "fast", "memory": "4MB", "bandwidth": "100GB/s", "link": "1Gbit/s"},
+    {"name": "tiny", "memory": "2.4MB", "bandwidth": "40GB/s", "link": "1Gbit/s")"
+                      << more << "}]}";
+  return path;
+}
+
+TEST(PlaceNodes, AnswersForUnequalNodes) {
+  const std::string folder = fresh_folder("place");
+  const std::vector<std::string> words = {"--cluster", write_cluster(folder), "--profile",
+                                          source_path("tests/data/tinymoe_profile.json"), "--json"};
+  const Outcome placed = place_tinymoe(words);
+  ASSERT_EQ(placed.exit_code, kExitFine) << placed.err;
+  const auto json = nlohmann::json::parse(placed.out);
+  ASSERT_EQ(json["nodes"].size(), 2u) << "the smallest number that fits";
+  EXPECT_EQ(json["nodes"][0]["machine"], "fast");
+  EXPECT_EQ(json["nodes"][1]["machine"], "slow");
+  const auto& forecast = json["forecast"];
+  EXPECT_EQ(forecast["on_miss"], "mask");
+  ASSERT_EQ(forecast["classes"].size(), 5u) << "all, and four categories";
+  double fastest = 0;
+  for (const auto& prompts : forecast["classes"]) {
+    const auto& groups = prompts["groups"];
+    EXPECT_NEAR(
+        groups[0]["tokens_per_second"].get<double>() / groups[1]["tokens_per_second"].get<double>(),
+        10, 1e-6);
+    EXPECT_FALSE(groups[0].contains("kl"));
+    fastest = groups[0]["tokens_per_second"];
+  }
+  ASSERT_EQ(forecast["counts"].size(), 2u);
+  EXPECT_EQ(forecast["counts"][0]["nodes"], 2);
+  EXPECT_NEAR(forecast["counts"][0]["tokens_per_second"].get<double>(), 1.1 * fastest, 1e-3);
+  std::vector<std::string> all = words;
+  all.insert(all.end(), {"--nodes", "3", "--on-miss", "peer"});
+  const auto peers = nlohmann::json::parse(place_tinymoe(all).out);
+  EXPECT_EQ(peers["nodes"].size(), 3u);
+  for (const auto& group : peers["forecast"]["classes"][0]["groups"])
+    EXPECT_LT(group["tokens_per_second"], fastest) << "requests take time";
+}
+
+// Share of the routing of each of tinymoe's four categories on the node that keeps the most.
+std::vector<double> kept_per_category(const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"--nodes",    "4",
+                                    "--replicas", "32",
+                                    "--profile",  source_path("tests/data/tinymoe_profile.json"),
+                                    "--json"};
+  words.insert(words.end(), more.begin(), more.end());
+  const Outcome placed = place_tinymoe(words);
+  EXPECT_EQ(placed.exit_code, kExitFine) << placed.err;
+  const auto json = nlohmann::json::parse(placed.out);
+  std::vector<double> kept;
+  for (const auto& prompts : json["forecast"]["classes"]) {
+    if (prompts["name"] == kAllPrompts) continue;
+    double most = 0;
+    for (const auto& group : prompts["groups"]) most = std::max(most, group["kept"].get<double>());
+    kept.push_back(most);
+  }
+  return kept;
+}
+
+TEST(PlaceNodes, KeepsMostByCategory) {
+  const auto own = kept_per_category({}), packed = kept_per_category({"--policy", "packed"}),
+             uncovered = kept_per_category({"--allow-uncovered"});
+  ASSERT_EQ(own.size(), 4u);
+  for (size_t c = 0; c < 4; ++c) {
+    EXPECT_GT(own[c], packed[c]) << c;
+    EXPECT_GE(uncovered[c], own[c]) << c;
+  }
+}
+
+TEST(PlaceNodes, RejectsUnusableUncoveredExperts) {
+  EXPECT_THAT(place_tinymoe({"--nodes", "2", "--allow-uncovered"}).err,
+              HasSubstr("[place.uncovered]"));
+  EXPECT_THAT(
+      place_tinymoe({"--nodes", "2", "--profile", source_path("tests/data/tinymoe_profile.json"),
+                     "--allow-uncovered", "--on-miss", "peer"})
+          .err,
+      HasSubstr("[place.uncovered]"));
+}
+
+TEST(PlaceNodes, ForecastsMeasuredKl) {
+  const std::string folder = fresh_folder("place"), report = folder + "/report.json";
+  std::ofstream(report) << R"({"ok": true, "reference": "o", "compared": "o", "groups": [
+    {"name": "a", "experts": "*:0", "scores": [{"category": "code", "kl": {"mean": 2.5}}]}]})";
+  const std::vector<std::string> words = {
+      "--nodes", "2",    "--profile", source_path("tests/data/tinymoe_profile.json"),
+      "--kl",    report, "--json"};
+  const Outcome placed = place_tinymoe(words);
+  ASSERT_EQ(placed.exit_code, kExitFine) << placed.err;
+  const auto json = nlohmann::json::parse(placed.out);
+  for (const auto& prompts : json["forecast"]["classes"])
+    for (const auto& group : prompts["groups"]) {
+      EXPECT_EQ(group.contains("kl"), prompts["name"] == "code");
+      EXPECT_FALSE(group.contains("tokens_per_second"));
+      if (group.contains("kl")) {
+        // One point on a line through the origin.
+        EXPECT_GT(group["kl"], 0);
+        EXPECT_LT(group["kl"], 2.5);
+      }
+    }
+}
+
+TEST(PlaceNodes, RejectsImpossibleClusters) {
+  const std::string folder = fresh_folder("place"), cluster = write_cluster(folder);
+  const auto error = [](const std::vector<std::string>& words) { return place_tinymoe(words).err; };
+  EXPECT_THAT(error({"--cluster", cluster, "--nodes", "4"}), HasSubstr("[place.nodes]"));
+  EXPECT_THAT(error({"--cluster", cluster, "--stages", "4"}), HasSubstr("[place.nodes]"));
+  EXPECT_THAT(error({"--cluster", cluster, "--nodes", "1"}), HasSubstr("[place.memory]"));
+  EXPECT_THAT(error({"--cluster", folder + "/none"}), HasSubstr("[cluster.file]"));
+  EXPECT_THAT(error({"--cluster", write_cluster(folder, R"(, "min_experts": 12)"), "--nodes", "3"}),
+              HasSubstr("node tiny has"));
+  EXPECT_THAT(error({"--cluster", write_cluster(folder, R"(, "min_experts": 17)")}),
+              HasSubstr("the model has 16"));
+  EXPECT_THAT(error({"--nodes", "2", "--on-miss", "peer", "--profile",
+                     source_path("tests/data/tinymoe_profile.json")}),
+              HasSubstr("[place.link]"));
+  EXPECT_THAT(error({"--nodes", "2", "--kl", cluster}), HasSubstr("[place.kl]"));
+  EXPECT_THAT(error({"--nodes", "2", "--kl", cluster, "--on-miss", "skip", "--profile",
+                     source_path("tests/data/tinymoe_profile.json")}),
+              HasSubstr("[place.kl]"));
 }
 
 }  // namespace
