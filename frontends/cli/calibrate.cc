@@ -18,6 +18,7 @@
 #include "frontends/jobs/calibrate/calibrate_model.h"
 #include "frontends/jobs/calibrate/calibration_json.h"
 #include "ir/base/byte_text.h"
+#include "ir/base/parse_number.h"
 #include "ir/base/worst_rows.h"
 
 namespace moec {
@@ -37,10 +38,19 @@ void add_layer(const CalibratedLayer& layer, std::vector<RankedRow>& rows) {
                   static_cast<double>(none.size()) - static_cast<double>(tokens.front()) * 1e-9});
 }
 
+std::string layer_names(const CalibrationIndex& index) {
+  std::vector<int64_t> layers;
+  for (const CalibratedLayer& layer : index.layers)
+    if (layer.layer >= 0) layers.push_back(layer.layer);
+  std::string names = layers.empty() ? "" : "layers " + ranges_text(layers);
+  if (has_layer(index, -1)) names += names.empty() ? "the head" : " and the head";
+  return names.empty() ? "no layers, because the other parts have all" : names;
+}
+
 // Prints the minimum, median and maximum tokens per expert of each layer, and its unused experts.
-void print_calibration(const FinishedCalibration& finished, bool quiet) {
+void print_calibration(const FinishedCalibration& finished, const CalibrateFlags& flags) {
   const CalibrationReport& report = finished.report;
-  print_notes(report.notes, quiet);
+  print_notes(report.notes, flags.quiet);
   std::vector<RankedRow> rows;
   for (const CalibratedLayer& layer : report.index.layers) add_layer(layer, rows);
   // A dense model has no rows, so its header is omitted.
@@ -50,8 +60,13 @@ void print_calibration(const FinishedCalibration& finished, bool quiet) {
       "calibrated with {} tokens in windows of {} ({} trailing tokens are not used), {:.1f} s\n",
       report.index.tokens, report.index.window, report.unused_tokens, finished.seconds);
   if (report.resumed_layers > 0)
-    print_out("{} layers were kept from an earlier run\n", report.resumed_layers);
+    print_out("{} layers were kept from {}\n", report.resumed_layers,
+              flags.join ? "parts or an earlier run" : "an earlier run");
   print_out("{} in {}\n", decimal_bytes(report.bytes), finished.folder);
+  if (!finished.part) return;
+  print_out("part {}/{}: {}\n", finished.part->index, finished.part->count,
+            layer_names(report.index));
+  print_out("next: the same command with --join instead of --part, after all parts\n");
 }
 
 int run_calibrate(const CalibrateFlags& flags) {
@@ -74,8 +89,8 @@ int run_calibrate(const CalibrateFlags& flags) {
   progress.finish();
   if (!report) return report_stopped(report.error(), kCalibrateInterrupted, flags.json);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  const FinishedCalibration finished{flags.out, *report, seconds.count()};
-  flags.json ? print_json(calibration_json(finished)) : print_calibration(finished, flags.quiet);
+  const FinishedCalibration finished{flags.out, *report, seconds.count(), options->part};
+  flags.json ? print_json(calibration_json(finished)) : print_calibration(finished, flags);
   return kExitFine;
 }
 

@@ -1,4 +1,4 @@
-"""Exports in the tasks of a Slurm job array (scripts/slurm)."""
+"""Exports and calibrations in the tasks of a Slurm job array (scripts/slurm)."""
 
 import json
 
@@ -80,4 +80,15 @@ def test_join_exports_missing_shares(cluster, model, moec, tmp_path):
     assert cluster.wait_for(submit(cluster, *words, flags=["--array=1", "--export=ALL,PARTS=3"])) == ["COMPLETED"]
     assert cluster.wait_for(submit(cluster, *words)) == ["COMPLETED"]
     moec("export", *words_of(model, tmp_path / "whole")[1:], "--quiet")
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+def test_calibration_in_an_array(cluster, moec, tmp_path):
+    """Task 1 does not run, so the join calibrates its layers."""
+    words = [REPO / "models/tinymoe", "--text", REPO / "tests/data/tinymoe_calibration.bin", "--window", 64, "--out"]
+    script = REPO / "scripts/slurm/calibrate.sbatch"
+    array = submit(cluster, script, *words, tmp_path / "out", flags=["--array=0,2", "--export=ALL,PARTS=3"])
+    join = submit(cluster, script, *words, tmp_path / "out", flags=[f"--dependency=afterok:{array}"])
+    assert cluster.wait_for(join) == ["COMPLETED"], cluster.logs()
+    moec("calibrate", *words, tmp_path / "whole", "--quiet")
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")

@@ -1,6 +1,10 @@
 #include "backends/weights/calibration/calibration_index.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "backends/files/digest.h"
 #include "ir/base/json_fields.h"
@@ -90,10 +94,31 @@ Status read_index(JsonFields& fields, std::string_view text, CalibrationIndex& i
   MOEC_TRY(fields.boolean("finished", index.finished));
   MOEC_TRY(read_run_state(fields, "state", index.state));
   MOEC_TRY(fields.each("layers", [&](JsonFields& one) { return read_layer(one, index); }));
+  // A program that knows only undivided calibrations refuses the field, because it would resume
+  // after the number of layers.
+  if (fields.has("inputs")) MOEC_TRY(fields.text("inputs", index.inputs));
   return fields.finish();
 }
 
 }  // namespace
+
+std::string hessians_file(int64_t layer) {
+  return layer < 0 ? "head.hessians" : fmt::format("L{:02}.hessians", layer);
+}
+
+bool has_layer(const CalibrationIndex& index, int64_t layer) {
+  return std::any_of(index.layers.begin(), index.layers.end(),
+                     [&](const CalibratedLayer& one) { return one.layer == layer; });
+}
+
+void add_layer(CalibrationIndex& index, CalibratedLayer layer) {
+  // Unsigned, so that the head, -1, comes last.
+  const auto place = [](const CalibratedLayer& one) { return static_cast<uint64_t>(one.layer); };
+  const auto next =
+      std::find_if(index.layers.begin(), index.layers.end(),
+                   [&](const CalibratedLayer& one) { return place(one) > place(layer); });
+  index.layers.insert(next, std::move(layer));
+}
 
 uint64_t triangle_bytes(const CalibratedInput& input, TriangleForm form) {
   if (input.together == 0) return row_offset(form, input.inputs, input.inputs);
@@ -110,14 +135,15 @@ std::string index_text(const CalibrationIndex& index) {
   const bool sums = index.triangles == TriangleForm::sums;
   // An index that was read from version 2 or 3 is written as version 3, because its triangles
   // remain sums.
-  const Json json = {{"version", sums ? kVersion - 1 : kVersion},
-                     {"checkpoint", index.checkpoint},
-                     {"text", index.text},
-                     {"window", index.window},
-                     {"tokens", index.tokens},
-                     {"finished", index.finished},
-                     {"state", run_state_json(index.state)},
-                     {"layers", std::move(layers)}};
+  Json json = {{"version", sums ? kVersion - 1 : kVersion},
+               {"checkpoint", index.checkpoint},
+               {"text", index.text},
+               {"window", index.window},
+               {"tokens", index.tokens},
+               {"finished", index.finished},
+               {"state", run_state_json(index.state)},
+               {"layers", std::move(layers)}};
+  if (!index.inputs.empty()) json["inputs"] = index.inputs;
   return sealed_text(json_text(json, 1));
 }
 

@@ -8,6 +8,9 @@
 // inputs that at least one token reached. Inputs without tokens have no triangle. Inputs whose sums
 // exceeded the memory limit have one triangle per block of `together` inputs; the last block may be
 // smaller.
+//
+// Processes that divide a calibration write such folders to STATS/.parts/0, STATS/.parts/1, …,
+// whose indexes stay unfinished.
 #pragma once
 
 #include <cstdint>
@@ -54,9 +57,20 @@ struct CalibrationIndex {
   bool finished = false;
   TriangleForm triangles = TriangleForm::correlations;  // sums in versions before 4
   RunState state;                                       // if not finished
-  std::vector<CalibratedLayer> layers;
+  std::vector<CalibratedLayer> layers;                  // in the order of the model, the head last
+  // Digest of the flags that the bytes of layers depend on, while the calibration is divided among
+  // processes. Layers may then be missing between others. Otherwise empty.
+  std::string inputs;
   bool operator==(const CalibrationIndex&) const = default;
 };
+
+// Returns the name of a layer's file.
+std::string hessians_file(int64_t layer);
+
+// Returns true if the index lists the layer.
+bool has_layer(const CalibrationIndex& index, int64_t layer);
+// Adds a layer that the index does not list.
+void add_layer(CalibrationIndex& index, CalibratedLayer layer);
 
 // Returns the bytes of the triangles of all blocks.
 uint64_t triangle_bytes(const CalibratedInput& input, TriangleForm form);

@@ -32,9 +32,22 @@ void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags) {
                      "Run the experts of a layer in groups of at most this size, in MiB or with a "
                      "unit, e.g. 2GB. If the sums of an input exceed a quarter of it, they are "
                      "accumulated in blocks (default: 1GiB)");
-  command.add_flag("--sensitivity", flags.sensitivity,
-                   "Also measure the sensitivity to errors of each layer's experts, for --weights "
-                   "auto:BITS; --out may contain a finished calibration");
+  CLI::Option* sensitivity = command.add_flag(
+      "--sensitivity", flags.sensitivity,
+      "Also measure the sensitivity to errors of each layer's experts, for --weights "
+      "auto:BITS; --out may contain a finished calibration");
+  CLI::Option* part =
+      command
+          .add_option("--part", flags.part,
+                      "Calibrate only share I of N of the layers, counted from 0, into "
+                      "OUT/.parts/I, for processes on several nodes. --join completes the "
+                      "calibration")
+          ->excludes(sensitivity);
+  command
+      .add_flag("--join", flags.join,
+                "Complete a calibration with the layers that --part wrote; missing ones are "
+                "calibrated")
+      ->excludes(part);
   add_threads_flag(command, flags.threads);
   add_family_options(command, flags.family);
   command.add_flag("-q,--quiet", flags.quiet, "Print no progress and no notes");
@@ -50,6 +63,10 @@ Result<CalibrateOptions> calibrate_options(const CalibrateFlags& flags) {
   options.folder = flags.out;
   options.window = flags.window;
   options.sensitivity = flags.sensitivity;
+  options.join = flags.join;
+  if (!flags.part.empty()) {
+    MOEC_ASSIGN(options.part, parse_share(flags.part, "calibrate.part"));
+  }
   options.products = cpu_products(flags.threads);
   if (flags.group_memory.empty()) return options;
   MOEC_ASSIGN(const int64_t bytes, bytes_of_mebibyte_flag("--group-memory", flags.group_memory));

@@ -16,16 +16,17 @@ namespace moec {
 
 struct CalibrateFlags {
   FamilyOptions family;
-  std::string source, out, tokens, group_memory;
+  std::string source, out, tokens, group_memory, part;
   std::vector<std::string> texts;
   int64_t window = 256;
   int threads = 0;  // 0: one per core
-  bool sensitivity = false, quiet = false, json = false;
+  bool join = false, sensitivity = false, quiet = false, json = false;
 };
 
 void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags);
 
-// Error cli.bytes: --group-memory is not an amount of memory.
+// Errors: cli.bytes (--group-memory is not an amount of memory), calibrate.part (--part is not
+// I/N).
 Result<CalibrateOptions> calibrate_options(const CalibrateFlags& flags);
 
 }  // namespace moec

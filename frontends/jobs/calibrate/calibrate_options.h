@@ -10,6 +10,7 @@
 
 #include "backends/reference/products.h"
 #include "frontends/sources/family_options.h"
+#include "ir/base/share.h"
 
 namespace moec {
 
@@ -31,6 +32,11 @@ struct CalibrateOptions {
   // Also measure each layer's sensitivity to errors of its experts (measure_sensitivity.h). If
   // true, the folder may contain a finished calibration of the same checkpoint, text and window.
   bool sensitivity = false;
+  // part: only these layers (layer_shares.h), in the folder of the share below `folder`
+  // (backends/output/part_folders.h). join: complete the calibration in `folder` with the layers of
+  // parts; missing and damaged ones are calibrated.
+  std::optional<JobShare> part;
+  bool join = false;
   // Kernels that run the checkpoint; null: the sums of the reference executor. The moments of both
   // differ by rounding only, because the orders of their sums differ.
   std::shared_ptr<const Products> products;

@@ -36,17 +36,14 @@ ordered_json calibration_json(const FinishedCalibration& finished) {
     }
     layers.push_back(std::move(json));
   }
-  return report_json(true,
-                     {{"out", finished.folder},
-                      {"checkpoint", report.index.checkpoint},
-                      {"tokens", report.index.tokens},
-                      {"unused_tokens", report.unused_tokens},
-                      {"window", report.index.window},
-                      {"resumed_layers", report.resumed_layers},
-                      {"bytes", report.bytes},
-                      {"seconds", finished.seconds},
-                      {"layers", std::move(layers)}},
-                     report.notes);
+  ordered_json whole = {{"out", finished.folder},        {"checkpoint", report.index.checkpoint},
+                        {"tokens", report.index.tokens}, {"unused_tokens", report.unused_tokens},
+                        {"window", report.index.window}, {"resumed_layers", report.resumed_layers},
+                        {"bytes", report.bytes},         {"seconds", finished.seconds},
+                        {"layers", std::move(layers)}};
+  if (finished.part)
+    whole["part"] = {{"index", finished.part->index}, {"count", finished.part->count}};
+  return report_json(true, whole, report.notes);
 }
 
 }  // namespace moec

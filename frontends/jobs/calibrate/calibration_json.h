@@ -2,10 +2,12 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "frontends/jobs/calibrate/calibrate_model.h"
+#include "ir/base/share.h"
 
 namespace moec {
 
@@ -13,6 +15,7 @@ struct FinishedCalibration {
   const std::string& folder;
   const CalibrationReport& report;
   double seconds = 0;
+  std::optional<JobShare> part;  // then `report` has only its layers
 };
 
 // Contains the folder and, per layer, the tokens of each expert and the experts without tokens.

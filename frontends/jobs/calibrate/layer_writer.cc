@@ -7,19 +7,12 @@
 #include "backends/files/digest.h"
 
 namespace moec {
-namespace {
-
-std::string file_name(int64_t layer) {
-  return layer < 0 ? "head.hessians" : fmt::format("L{:02}.hessians", layer);
-}
-
-}  // namespace
 
 Result<LayerWriter> LayerWriter::create(const std::string& folder, int64_t layer,
                                         uint64_t sum_bytes) {
   // The expected size is 0, because it is unknown before all experts have their tokens.
-  MOEC_ASSIGN(OutputFile file, OutputFile::create({folder, file_name(layer)}, 0));
-  return LayerWriter(std::move(file), {layer, file_name(layer), {}}, sum_bytes);
+  MOEC_ASSIGN(OutputFile file, OutputFile::create({folder, hessians_file(layer)}, 0));
+  return LayerWriter(std::move(file), {layer, hessians_file(layer), {}}, sum_bytes);
 }
 
 void LayerWriter::begin_part(const std::vector<TappedInput>& inputs) {

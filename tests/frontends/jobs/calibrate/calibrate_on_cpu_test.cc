@@ -39,8 +39,8 @@ std::string calibrated(const std::string& golden, const std::string& name,
 }
 
 TEST(CalibrateOnCpu, KeepsBytesForAnyThreads) {
-  const auto one = all_bytes(calibrated("tinymoe", "one", cpu_products(1), true));
-  EXPECT_EQ(all_bytes(calibrated("tinymoe", "three", cpu_products(3), true)), one);
+  const auto one = all_bytes(calibrated("qwen3_moe_a", "one", cpu_products(1), true));
+  EXPECT_EQ(all_bytes(calibrated("qwen3_moe_a", "three", cpu_products(3), true)), one);
 }
 
 // Compares the moments of all inputs. Values of the engines differ by up to 1e-5, which squares
