@@ -167,10 +167,7 @@ Result<std::optional<JobShare>> part_of(const CompareFlags& flags) {
   if (flags.groups.empty() && flags.against.empty())
     return fail("compare.nothing", "--part divides the documents of --groups or --against",
                 "pass --groups FILE or --against OTHER_OUT");
-  if (const auto part = parse_share(flags.part)) return part;
-  return fail("compare.part",
-              fmt::format("--part \"{}\" is not I/N with I from 0 to N-1", flags.part),
-              "pass --part 0/3, --part 1/3 and --part 2/3 for three parts");
+  return parse_share(flags.part, "compare.part");
 }
 
 // Compares one export with itself restricted to --groups, or with --against.

@@ -57,8 +57,9 @@ constexpr auto kCommands = std::to_array<CommandRow>({
     {"serve", "Run", "--host --port --sequences --max-tokens --memory --engine"},
     {"route", "Run", "--nodes --host --port --connections --node-timeout --explain"},
     {"prepack", "Run", "--profile --capacity --out"},
-    {"place", "Place", "--profile --nodes --node-memory --replicas --stages --out --json"},
-    {"split", "Place", "--out --place --groups --expert-list --profile --dry-run --force"},
+    {"place", "Place",
+     "--profile --from-nodes --nodes --node-memory --cluster --replicas --stages --out --json"},
+    {"split", "Place", "--out --place --groups --expert-list --profile --update --dry-run --force"},
     {"probe", "Place", "--groups --prompt --prompts --text --write --json"},
     {"trace", "Learn", "--out --prompts --text --tokens --window --format"},
     {"simulate", "Learn", "--capacity --policy --profile --export --plot --json"},
@@ -76,9 +77,10 @@ struct GroupRow {
 constexpr auto kGroups = std::to_array<GroupRow>({
     {"Input",
      "--family-file --ignore-key --text --prompt --prompts --prompt-file --prompt-tokens --window "
-     "--golden --from-imatrix --trace --folder --profile --config --checkpoint "
-     "--function --list --thresholds --baseline --place --groups --expert-list --against --export "
-     "--prefill compare:--part compare:--join "
+     "--golden --from-imatrix --trace --folder --profile --kl --config --checkpoint "
+     "--function --list --thresholds --baseline --from-nodes --update --place --groups "
+     "--expert-list --against --export "
+     "--prefill calibrate:--part calibrate:--join compare:--part compare:--join "
      "--adapter --from-moe analyze:--tokens calibrate:--tokens compare:--tokens "
      "discover:--tokens probe:--tokens simulate:--tokens trace:--tokens upcycle:--tokens"},
     {"Output",
@@ -93,10 +95,11 @@ constexpr auto kGroups = std::to_array<GroupRow>({
     {"Shards", "--max-shard-mb --allow-over-budget"},
     {"Experts",
      "--expert-mask --top-k --battery --category --confidence --pin-top-k --expert-memory "
-     "--capacity --policy --on-miss --expert-reads --prepacked --cache-bias --keep-top "
+     "--capacity --policy --on-miss --peers --expert-reads --prepacked --cache-bias --keep-top "
      "--keep --by --pool --step-tokens --expert-bytes --allow-uncovered --recall --score"},
     {"Devices",
-     "--replicas --nodes --node-memory --stages --resident-budget --working-set --device-profile "
+     "--replicas --nodes --node-memory --cluster --stages --resident-budget --working-set "
+     "--device-profile "
      "--filled"},
     {"Model",
      "--granularity --shared-width --arch --init --router --scale --unnormalised --noise "
