@@ -23,9 +23,13 @@ inline std::string running_test() {
 
 // Returns all bytes of an existing file.
 inline std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
   EXPECT_TRUE(file.good()) << path;
-  return {std::istreambuf_iterator<char>(file), {}};
+  if (!file.good()) return {};
+  std::string bytes(file.tellg(), '\0');
+  file.seekg(0).read(bytes.data(), std::ssize(bytes));
+  EXPECT_EQ(file.gcount(), std::ssize(bytes)) << path;
+  return bytes;
 }
 
 // Creates the file or replaces its content.

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <string_view>
+#include <vector>
 
 namespace moec {
 
@@ -138,5 +141,14 @@ inline constexpr auto kGoldenCases = [] {
   *trained = "tinytagger";
   return all;
 }();
+
+// The first case of each family under tests/golden.
+inline std::vector<const char*> first_cases() {
+  std::vector<const char*> cases;
+  std::set<std::string_view> families;
+  for (const std::string_view name : kFamilyCases)
+    if (families.insert(name.substr(0, name.rfind('_'))).second) cases.push_back(name.data());
+  return cases;
+}
 
 }  // namespace moec

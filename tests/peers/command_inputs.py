@@ -1,5 +1,6 @@
 """Small inputs for tests that run every command. A word in capitals in a command names one of them."""
 
+import atexit
 import functools
 import json
 import re
@@ -7,6 +8,7 @@ import shutil
 import sys
 
 from goldens import REPO
+from servers import FakeNode, Server
 
 PROMPT = "def first(items):\n    return items[0]\n"
 GROUPS = {"groups": [{"name": "low", "experts": "*:0-7"}, {"name": "high", "experts": "*:8-15"}]}
@@ -55,12 +57,36 @@ class Inputs:
         return self.folder
 
     @functools.cached_property
+    def SERVER(self):
+        """The URL of a node."""
+        return FakeNode().url
+
+    @functools.cached_property
+    def SERVERS(self):
+        """A file of nodes: a server of the whole export ROUTED, which ends with the tests."""
+        server = Server(self.ROUTED)
+        atexit.register(server.stop)
+        node = {"name": "whole", "url": f"http://127.0.0.1:{server.port}"}
+        return self.written("servers.json", json.dumps({"nodes": [node]}))
+
+    @functools.cached_property
     def TEXT(self):
         return self.written("text.txt", PROMPT * 4)
 
     @functools.cached_property
     def IDS(self):
         return self.written("ids.txt", " ".join(str(token) for token in range(1, 33)))
+
+    @functools.cached_property
+    def CLUSTER(self):
+        nodes = [{"name": f"machine{i}", "memory": f"{8 - i}MB", "bandwidth": f"{i + 1}GB/s", "link": "1Gbit/s"}
+                 for i in range(4)]  # fmt: skip
+        return self.written("cluster.json", json.dumps({"nodes": nodes}))
+
+    @functools.cached_property
+    def KL(self):
+        """The KL of two groups, for forecasts of others."""
+        return self.written("kl.json", self.moec(*self.words("compare OUT --groups GROUPS --prompts SUITE --json")))
 
     @functools.cached_property
     def GROUPS(self):

@@ -1,5 +1,6 @@
 """Reads emitted Core ML packages with coremltools, which cannot run them on Linux."""
 
+import functools
 import json
 import logging
 from dataclasses import dataclass
@@ -21,7 +22,44 @@ MIL_OPS = {"neg": "mul", "reciprocal": "inverse", "div": "real_div", "max": "max
            "min": "minimum", "slice": "slice_by_size", "state_read": "read_state",
            "state_write": "write_state"}
 
-ARRAYS = {}  # Package.arrays() of each loaded file
+
+class Program:
+    """One model.mlmodel and its weight.bin. Reads each once, because a program has many functions and inferring its
+    types takes most of these tests' time."""
+
+    def __init__(self, model):
+        self.model = model
+
+    @property
+    def path(self):
+        return self.model.parents[2]
+
+    @functools.cached_property
+    def spec(self):
+        return load_spec(str(self.path))
+
+    def typed(self, spec):
+        """Loads the program. While loading, coremltools infers the type of each operation and compares it with the
+        stored type."""
+        weights = str(self.model.parent / "weights")
+        return load_program(spec, spec.specificationVersion, file_weights_dir=weights)
+
+    @functools.cached_property
+    def arrays(self):
+        """Maps each function to its consts in weight.bin: names → arrays, as coremltools reads them."""
+        return {name: self.stored(name, function) for name, function in self.typed(self.spec).functions.items()}
+
+    def stored(self, name, function):
+        stored = {operation.outputs[0].name for operation in operations(self.spec, name)
+                  if operation.type == "const"
+                  and operation.attributes["val"].WhichOneof("value") == "blobFileValue"}
+        return {op.outputs[0].name: op.outputs[0].val for op in function.find_ops(op_type="const")
+                if op.outputs[0].name in stored}
+
+
+def operations(spec, function):
+    function = spec.mlProgram.functions[function]
+    return function.block_specializations[function.opset].operations
 
 
 @dataclass
@@ -30,14 +68,7 @@ class Package:
 
     shard: dict  # from the manifest
     width: dict
-    model: Path  # model.mlmodel
-
-    @property
-    def path(self):
-        return self.model.parents[2]
-
-    def spec(self):
-        return load_spec(str(self.path))
+    program: Program
 
     @property
     def function(self):
@@ -54,37 +85,14 @@ class Package:
         prefix = f"moec.{self.function}." if self.width["function"] else "moec."
         return spec.description.metadata.userDefined.get(prefix + key, "")
 
-    def operations(self, spec, function=None):
-        function = spec.mlProgram.functions[function or self.function]
-        return function.block_specializations[function.opset].operations
+    def operations(self, spec):
+        return operations(spec, self.function)
 
-    def typed(self, spec):
-        """Loads the program. While loading, coremltools infers the type of each operation and compares it with the
-        stored type."""
-        weights = str(self.model.parent / "weights")
-        return load_program(spec, spec.specificationVersion, file_weights_dir=weights)
-
-    def arrays(self, spec):
-        """Maps each function to its consts in weight.bin: names → arrays, as coremltools reads them. Loads each file
-        once, because its widths share it and inferring the types takes most of these tests' time."""
-        if self.model not in ARRAYS:
-            program = self.typed(spec)
-            ARRAYS[self.model] = {name: self.stored(spec, name, function)
-                                  for name, function in program.functions.items()}
-        return ARRAYS[self.model]
-
-    def stored(self, spec, name, function):
-        stored = {operation.outputs[0].name for operation in self.operations(spec, name)
-                  if operation.type == "const"
-                  and operation.attributes["val"].WhichOneof("value") == "blobFileValue"}
-        return {op.outputs[0].name: op.outputs[0].val for op in function.find_ops(op_type="const")
-                if op.outputs[0].name in stored}
-
-    def weights(self, spec):
+    def weights(self):
         """Maps the label of each const in weight.bin to its array."""
-        names = [line.split(" ", 1) for line in self.metadata(spec, "names").splitlines()]
+        names = [line.split(" ", 1) for line in self.metadata(self.program.spec, "names").splitlines()]
         labels = {name: label for label, name in names}
-        return {labels.get(name, name): array for name, array in self.arrays(spec)[self.function].items()}
+        return {labels.get(name, name): array for name, array in self.program.arrays[self.function].items()}
 
 
 class Folder:
@@ -93,11 +101,15 @@ class Folder:
     def __init__(self, path, checkpoint):
         self.path, self.checkpoint = path, checkpoint
         self.manifest = json.loads((path / "manifest.json").read_text())
-        self.packages = [Package(shard, width, path / width["file"]["path"])
-                         for shard in self.manifest["shards"] for width in shard["widths"]]
-        self.functions = {}  # model.mlmodel → names in the manifest
-        for package in self.packages:
-            self.functions.setdefault(package.model, set()).add(package.width["function"])
+        self.functions = {}  # package → names in the manifest
+        self.packages = []
+        programs = {}
+        for shard in self.manifest["shards"]:
+            for width in shard["widths"]:
+                model = path / width["file"]["path"]
+                program = programs.setdefault(model, Program(model))
+                self.packages.append(Package(shard, width, program))
+                self.functions.setdefault(program.path, set()).add(width["function"])
 
 
 def port_of(feature):

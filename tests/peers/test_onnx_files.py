@@ -112,6 +112,18 @@ def test_shapes_do_not_depend_on_data(case, name, folder):
                 assert set(node.input[1:]) <= constant, (path, node.name)
 
 
+@every_case
+def test_one_token_needs_no_other_ops(case, export, golden):
+    """For some chips, test_qnn.py compiles only the graphs for several tokens."""
+    checkpoint = golden(case).checkpoint
+    ops = collections.defaultdict(dict)
+    for shard, path, model in Folder(export(checkpoint, "--target", "qnn", "--tokens", "1,16"), checkpoint).graphs:
+        tokens = next(width["tokens"] for width in shard["widths"] if path.match(width["file"]["path"]))
+        ops[shard["name"]][tokens] = {node.op_type for node in model.graph.node}
+    assert ops and all(set(of_shard) == {1, 16} for of_shard in ops.values())
+    assert {name: of_shard[1] - of_shard[16] for name, of_shard in ops.items() if of_shard[1] - of_shard[16]} == {}
+
+
 @pytest.mark.parametrize("name", EXPORTS)
 def test_names_are_paths_and_unique(name, folder):
     for shard, path, model in folder("tinymoe", name).graphs:

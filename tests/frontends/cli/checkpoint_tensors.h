@@ -75,6 +75,23 @@ inline DiskTensors random_tensors(const std::string& config_text, const Family* 
   return tensors;
 }
 
+// Returns the folder of a golden's checkpoint with another config and random tensors.
+inline std::string random_checkpoint(const std::string& golden_case,
+                                     const std::function<void(CheckpointCopy::Json&)>& edit) {
+  const CheckpointCopy copy(golden_case, golden_case + ".random");
+  copy.edit_config(edit);
+  write_tensors(copy.folder(), random_tensors(copy.read("config.json")));
+  return copy.folder();
+}
+
+// tinymoe with 2 layers of 4 experts, for measurements that take time per expert.
+inline std::string fewer_experts() {
+  return random_checkpoint("tinymoe", [](CheckpointCopy::Json& config) {
+    config["num_hidden_layers"] = 2;
+    config["num_local_experts"] = 4;
+  });
+}
+
 // A tensor in its encoded form, and its decoded values.
 struct CodedTensor {
   // Keyed by the suffix after the tensor's name, or by the last component that replaces "weight",

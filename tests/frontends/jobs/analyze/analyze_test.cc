@@ -6,16 +6,12 @@
 
 #include "frontends/jobs/analyze/analyze_model.h"
 #include "frontends/sources/gguf/gguf.h"
+#include "tests/files.h"
 #include "tests/frontends/cli/command.h"
 #include "tests/models/expect_error.h"
 
 namespace moec {
 namespace {
-
-std::string analysis_output(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::string analysis_input(const std::string& name, const std::string& bytes) {
   const std::string path = fresh_folder(name) + "/" + name;
@@ -134,8 +130,7 @@ TEST(Analyze, WritesReproducibleFiles) {
   for (const auto& entry : std::filesystem::directory_iterator(first.folder)) {
     ++files;
     if (entry.path().filename() == "analysis.json") continue;  // states the name of the folder
-    EXPECT_EQ(analysis_output(entry.path()),
-              analysis_output(second.folder / entry.path().filename()))
+    EXPECT_EQ(read_file(entry.path()), read_file(second.folder / entry.path().filename()))
         << entry.path();
   }
   EXPECT_EQ(files, 13U);
@@ -270,7 +265,7 @@ TEST(Analyze, PrintsATableOrJson) {
   const std::string named = "  \"out\": \"" + out + "\",\n";
   ASSERT_NE(printed.find(named), std::string::npos);
   printed.erase(printed.find(named), named.size());
-  EXPECT_EQ(printed, analysis_output(out + "/analysis.json"));
+  EXPECT_EQ(printed, read_file(out + "/analysis.json"));
 }
 
 std::string analysis_error(const std::vector<std::string>& flags,

@@ -44,25 +44,19 @@ inline Upcycled upcycle(const std::string& source, const Words& flags,
 }
 
 // The nemotron_h golden case with dense layers: squared-ReLU MLPs without a gate.
-inline std::string dense_nemotron(const std::string& name = "nemotron") {
-  const CheckpointCopy copy("nemotron_h_a", name);
-  copy.edit_config([](CheckpointCopy::Json& config) {
+inline std::string dense_nemotron() {
+  return random_checkpoint("nemotron_h_a", [](CheckpointCopy::Json& config) {
     for (auto& kind : config["layers_block_type"])
       if (kind == "moe") kind = "mlp";
   });
-  write_tensors(copy.folder(), random_tensors(copy.read("config.json")));
-  return copy.folder();
 }
 
 // The deepseek_v3 golden case with only dense layers and latent attention.
 inline std::string dense_deepseek() {
-  const CheckpointCopy copy("deepseek_v3_a", "deepseek");
-  copy.edit_config([](CheckpointCopy::Json& config) {
+  return random_checkpoint("deepseek_v3_a", [](CheckpointCopy::Json& config) {
     config["first_k_dense_replace"] = config["num_hidden_layers"];
     config["intermediate_size"] = 48;
   });
-  write_tensors(copy.folder(), random_tensors(copy.read("config.json")));
-  return copy.folder();
 }
 
 }  // namespace moec

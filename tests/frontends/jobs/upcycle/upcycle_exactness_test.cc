@@ -206,7 +206,7 @@ TEST(UpcycleSeeds, KeepTensorsForAnyFileSize) {
 
 // The config of a dense model may have this key even if no layer has experts.
 TEST(UpcycledNemotron, OmitsTheLatentSizeOfMlps) {
-  const std::string source = dense_nemotron("latent");
+  const std::string source = dense_nemotron();
   const std::string path = source + "/config.json";
   auto config = nlohmann::json::parse(read_file(path));
   config["moe_latent_size"] = 16;
