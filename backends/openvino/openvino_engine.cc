@@ -284,7 +284,7 @@ class OpenVinoEngine : public Engine {
 
   std::unique_ptr<OpenVinoLibrary> library_;
   OpenVinoOptions options_;
-  EngineTraits traits_{.name = "openvino", .keeps_widths = true};
+  EngineTraits traits_{.name = "openvino"};
 };
 
 }  // namespace

@@ -69,7 +69,6 @@ struct EngineTraits {
   std::string activations;    // how products round activations; empty: they do not
   bool edits_graphs = false;  // supports GraphOptions::ceilings and ::pager
   bool reads_halves = false;  // accepts inputs with Tensor::halves
-  bool keeps_widths = false;  // compiling is slow, so shards stay loaded in every width that ran
 };
 
 class Engine {

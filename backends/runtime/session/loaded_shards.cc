@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace moec {
 namespace {
-
-uint64_t bytes_kept(const Executable& executable) {
-  return executable.memory().held + executable.memory().mapped;
-}
 
 // Peak bytes of a shard that frees its weights after use. Two weights are counted because the
 // read-ahead of the system can already load the next one.
@@ -30,12 +27,27 @@ Executable* LoadedShards::find(const std::string& name, size_t width) {
   return nullptr;
 }
 
-void LoadedShards::drop(Kept::iterator kept) {
-  kept_bytes_ -= bytes_kept(*kept->second.executable);
-  kept_.erase(kept);
+// The most bytes that a kept width of the shard holds, and the most that one maps.
+ExecutorMemory LoadedShards::largest_width(const std::string& name) const {
+  ExecutorMemory largest;
+  for (auto kept = kept_.lower_bound({name, 0}); kept != kept_.end() && kept->first.first == name;
+       ++kept) {
+    const ExecutorMemory& memory = kept->second.executable->memory();
+    largest.held = std::max(largest.held, memory.held);
+    largest.mapped = std::max(largest.mapped, memory.mapped);
+  }
+  return largest;
 }
 
-void LoadedShards::drop_other_widths(const std::string& name) {
+void LoadedShards::drop(Kept::iterator kept) {
+  const std::string name = kept->first.first;
+  const uint64_t mapped = largest_width(name).mapped;
+  kept_bytes_ -= kept->second.executable->memory().held;
+  kept_.erase(kept);
+  kept_bytes_ -= mapped - largest_width(name).mapped;
+}
+
+void LoadedShards::drop_widths(const std::string& name) {
   for (auto kept = kept_.lower_bound({name, 0}); kept != kept_.end() && kept->first.first == name;)
     // drop() erases the element, so the iterator must advance first.
     drop(kept++);
@@ -65,7 +77,11 @@ Status LoadedShards::make_room(const Loaded& shard) {
 
 uint64_t LoadedShards::kept_mapped() const {
   uint64_t bytes = 0;
-  for (const auto& [name, loaded] : kept_) bytes += loaded.executable->memory().mapped;
+  for (auto kept = kept_.begin(); kept != kept_.end();) {
+    const std::string& name = kept->first.first;
+    bytes += largest_width(name).mapped;
+    kept = kept_.upper_bound({name, std::numeric_limits<size_t>::max()});
+  }
   return bytes;
 }
 
@@ -80,15 +96,18 @@ Result<Executable*> LoadedShards::get(const std::string& name, size_t width, con
   if (Executable* found = find(name, width)) return found;
   // Frees the memory of the previous passing shard before the next load.
   passing_.reset();
-  if (!keeps_widths_) drop_other_widths(name);
+  // The new width is likely to hold as much as the others of the shard.
+  if (kept_bytes_ + largest_width(name).held + reserve_ > budget_) drop_widths(name);
   MOEC_ASSIGN(std::unique_ptr<Executable> executable, load(budget_));
   Loaded loaded{name, width, std::move(executable), ++loads_};
   const ExecutorMemory& memory = loaded.executable->memory();
   reserve_ = std::max(reserve_, memory.run);
   if (!memory.widened.empty()) widened_.emplace(name, memory.widened);
   // A shard stays loaded only if the budget also has room for `reserve_`, the largest step so far.
-  if (kept_bytes_ + memory.held + memory.mapped + reserve_ <= budget_) {
-    kept_bytes_ += memory.held + memory.mapped;
+  const uint64_t mapped = largest_width(name).mapped;
+  const uint64_t added = memory.held + memory.mapped - std::min(memory.mapped, mapped);
+  if (kept_bytes_ + added + reserve_ <= budget_) {
+    kept_bytes_ += added;
     return kept_.emplace(std::pair(name, width), std::move(loaded)).first->second.executable.get();
   }
   MOEC_TRY(make_room(loaded));

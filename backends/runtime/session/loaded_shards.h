@@ -1,7 +1,9 @@
 // Shards that a session has loaded within a memory budget.
 //
-// A shard is loaded when its first step runs, and stays loaded while the budget allows. Every other
-// shard is loaded only for its step and frees each weight after the op that uses it.
+// A shard is loaded when its first step runs, and stays loaded in each width that ran while the
+// budget allows. If it does not, the shard gives up its other widths. A shard without room is
+// loaded only for its step and frees each weight after the op that uses it.
+//
 // Least-recently-used eviction would never hit here: a schedule runs the same shards in the same
 // cyclic order, so that policy would always evict the shard that is needed next.
 #pragma once
@@ -24,9 +26,7 @@ class LoadedShards {
   // Loads the shard that get() requests. Values of a run may use at most `limit` bytes at a time.
   using Loader = std::function<Result<std::unique_ptr<Executable>>(uint64_t limit)>;
 
-  // If `keeps_widths`, a shard can stay loaded in several widths at the same time.
-  explicit LoadedShards(uint64_t budget, bool keeps_widths = false)
-      : budget_(budget), keeps_widths_(keeps_widths) {}
+  explicit LoadedShards(uint64_t budget) : budget_(budget) {}
 
   // Returns the shard in this width. The pointer is valid until the next call of get(). Errors:
   // those of `load`; session.memory (the shard alone exceeds the budget).
@@ -35,7 +35,8 @@ class LoadedShards {
   // True if the shard stays loaded in this width.
   bool keeps(const std::string& name, size_t width) const { return kept_.contains({name, width}); }
 
-  // Number and bytes of the shards that stay loaded.
+  // Number of graphs that stay loaded, and their bytes. The widths of a shard map the same bytes,
+  // which count once.
   size_t kept() const { return kept_.size(); }
   uint64_t kept_bytes() const { return kept_bytes_; }
   // The part of kept_bytes() that is mapped files.
@@ -57,13 +58,13 @@ class LoadedShards {
   using Kept = std::map<std::pair<std::string, size_t>, Loaded>;  // by name and width
 
   Executable* find(const std::string& name, size_t width);
+  ExecutorMemory largest_width(const std::string& name) const;
   void drop(Kept::iterator kept);
-  void drop_other_widths(const std::string& name);
+  void drop_widths(const std::string& name);
   void drop_latest();
   Status make_room(const Loaded& shard);
 
   uint64_t budget_;
-  bool keeps_widths_;
   Kept kept_;
   std::optional<Loaded> passing_;  // loaded for one step only
   uint64_t kept_bytes_ = 0, loads_ = 0;

@@ -141,7 +141,7 @@ Status Session::Impl::open_experts() {
                             (slots / static_cast<uint64_t>(experts->capacity()) >> 20) + 1));
   MOEC_ASSIGN(const uint64_t room, room_for_shards(manifest, options.memory_bytes - slots,
                                                    {options.sequences, options.cache_dtype}));
-  loaded = LoadedShards(room, engine->traits().keeps_widths);
+  loaded = LoadedShards(room);
   return {};
 }
 

@@ -62,18 +62,34 @@ TEST_F(LoadedShardsTest, EvictsShardsBeyondTheBudget) {
   EXPECT_EQ(loads_["e"], 3);
 }
 
-TEST_F(LoadedShardsTest, KeepsOneWidthPerShard) {
-  LoadedShards shards(4 * kMatrix);
-  for (const size_t width : {0, 0, 1, 1, 0}) ASSERT_TRUE(get(shards, "a", width));
-  EXPECT_EQ(loads_["a"], 3);
-  EXPECT_EQ(shards.kept(), 1u);
-}
-
-TEST_F(LoadedShardsTest, KeepsAllWidthsOnRequest) {
-  LoadedShards shards(4 * kMatrix, true);
+TEST_F(LoadedShardsTest, KeepsAllWidthsWithinTheBudget) {
+  LoadedShards shards(2 * kMatrix);
   for (const size_t width : {0, 0, 1, 1, 0}) ASSERT_TRUE(get(shards, "a", width));
   EXPECT_EQ(loads_["a"], 2);
   EXPECT_EQ(shards.kept(), 2u);
+  EXPECT_EQ(shards.kept_mapped(), kMatrix);
+}
+
+TEST_F(LoadedShardsTest, KeepsOneWidthInLittleMemory) {
+  LoadedShards one(2 * kMatrix);
+  ASSERT_TRUE(get(one, "a"));
+  LoadedShards shards(one.kept_bytes() + one.reserve());
+  loads_.clear();
+  for (const size_t width : {0, 0, 1, 1, 0}) {
+    ASSERT_TRUE(get(shards, "a", width));
+    EXPECT_EQ(shards.kept(), 1u);
+    EXPECT_EQ(shards.kept_bytes(), one.kept_bytes());
+  }
+  EXPECT_EQ(loads_["a"], 3);
+}
+
+TEST_F(LoadedShardsTest, CountsMappedBytesOnce) {
+  LoadedShards shards(3 * kMatrix);
+  for (const size_t width : {0, 1}) ASSERT_TRUE(get(shards, "a", width));
+  for (const char* name : {"b", "c", "d", "e"}) ASSERT_TRUE(get(shards, name));
+  EXPECT_LE(shards.kept_bytes(), 3 * kMatrix);
+  EXPECT_EQ(shards.kept_mapped() % kMatrix, 0u);
+  EXPECT_LT(shards.kept_bytes() - shards.kept_mapped(), kMatrix / 8);
 }
 
 TEST_F(LoadedShardsTest, RejectsAShardAboveTheBudget) {

@@ -35,7 +35,7 @@ class PlainEngine : public Engine {
 
  private:
   std::shared_ptr<Engine> reference_ = reference_engine(read_shard);
-  EngineTraits traits_{.name = "plain", .keeps_widths = true};
+  EngineTraits traits_{.name = "plain"};
 };
 
 std::string small_export(const Words& flags = {}) {
