@@ -126,7 +126,16 @@ std::vector<KeyRun> runs_of(const OpenGate& open, int64_t cached, int64_t all) {
   return runs;
 }
 
+// Memory of a thread for one head at a time.
+struct HeadMemory {
+  std::vector<float> scores, part, sums, widened;
+};
+
 class Core {
+  // Heads with fewer multiplications of queries and keys are divided among threads, because their
+  // own products are too small to be. Of all heads together, fewer do not justify waking threads.
+  static constexpr int64_t kSmallHead = int64_t{128} << 10, kSmallCore = int64_t{64} << 10;
+
  public:
   Core(const CoreTensors& tensors, const OpenGate& open, const Products& products)
       : tensors_(tensors), products_(products) {
@@ -139,51 +148,63 @@ class Core {
     tokens_ = tensors.new_keys->type.dims[2];
     runs_ = runs_of(open, cached_, cached_ + tokens_);
     keys_ = runs_.back().at + runs_.back().count;
-    scores_.resize(static_cast<size_t>(rows_ * keys_));
-    part_.resize(static_cast<size_t>(rows_ * std::max(keys_, value_dims_)));
-    sums_.resize(static_cast<size_t>(rows_ * value_dims_));
   }
 
-  Tensor operator()(const Type& type) {
+  Tensor operator()(const Type& type) const {
     Tensor result = make_tensor(type);
-    for (int64_t head = 0; head < heads_; ++head) {
-      score(head);
-      products_.divide_lines(rows_, keys_, [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) weigh((head * rows_ + row) % tokens_, row);
-      });
-      add_values(head, result.data.data() + head * rows_ * value_dims_);
-    }
+    const auto compute = [&](int64_t begin, int64_t end) {
+      HeadMemory memory;
+      memory.scores.resize(static_cast<size_t>(rows_ * keys_));
+      memory.part.resize(static_cast<size_t>(rows_ * std::max(keys_, value_dims_)));
+      memory.sums.resize(static_cast<size_t>(rows_ * value_dims_));
+      for (int64_t head = begin; head < end; ++head)
+        attend(head, memory, result.data.data() + head * rows_ * value_dims_);
+    };
+    const int64_t products = rows_ * keys_ * dims_;
+    if (products < kSmallHead && heads_ * products >= kSmallCore)
+      products_.divide(heads_, compute);
+    else
+      compute(0, heads_);
     return result;
   }
 
  private:
+  void attend(int64_t head, HeadMemory& memory, float* out) const {
+    score(head, memory);
+    products_.divide_lines(rows_, keys_, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        weigh((head * rows_ + row) % tokens_, memory.scores.data() + row * keys_);
+    });
+    add_values(head, memory, out);
+  }
+
   // The rows of a run: in place, or widened if the cache stores halves.
-  const float* rows_of(const Tensor& old_rows, const Tensor& new_rows, int64_t head,
-                       const KeyRun& run) {
+  static const float* rows_of(const Tensor& old_rows, const Tensor& new_rows, int64_t head,
+                              const KeyRun& run, std::vector<float>& widened) {
     const Tensor& from = run.is_new ? new_rows : old_rows;
     const Dims& dims = from.type.dims;
     const int64_t at = (head * dims[2] + run.first) * dims[3];
     if (from.halves.empty()) return from.data.data() + at;
     const int64_t count = run.count * dims[3];
-    widened_.resize(std::max(widened_.size(), static_cast<size_t>(count)));
-    copy_elements(from, at, count, widened_.data());
-    return widened_.data();
+    widened.resize(std::max(widened.size(), static_cast<size_t>(count)));
+    copy_elements(from, at, count, widened.data());
+    return widened.data();
   }
 
-  void score(int64_t head) {
+  void score(int64_t head, HeadMemory& memory) const {
     const float* queries = tensors_.queries->data.data() + head * rows_ * dims_;
     for (const KeyRun& run : runs_) {
-      const float* keys = rows_of(*tensors_.old_keys, *tensors_.new_keys, head, run);
-      products_.multiply({queries}, {keys}, true, {rows_, dims_, run.count}, part_.data());
+      const float* keys =
+          rows_of(*tensors_.old_keys, *tensors_.new_keys, head, run, memory.widened);
+      products_.multiply({queries}, {keys}, true, {rows_, dims_, run.count}, memory.part.data());
       for (int64_t row = 0; row < rows_; ++row)
-        std::copy_n(part_.data() + row * run.count, run.count,
-                    scores_.data() + row * keys_ + run.at);
+        std::copy_n(memory.part.data() + row * run.count, run.count,
+                    memory.scores.data() + row * keys_ + run.at);
     }
   }
 
   // Turns the scores of a row into probabilities.
-  void weigh(int64_t token, int64_t row) {
-    float* scores = scores_.data() + row * keys_;
+  void weigh(int64_t token, float* scores) const {
     const float* mask = tensors_.mask->data.data() + token * (cached_ + tokens_);
     for (const KeyRun& run : runs_) {
       const float* from = mask + (run.is_new ? cached_ : 0) + run.first;
@@ -192,16 +213,17 @@ class Core {
     products_.softmax(scores, keys_, scores);
   }
 
-  void add_values(int64_t head, float* out) {
+  void add_values(int64_t head, HeadMemory& memory, float* out) const {
     std::fill_n(out, rows_ * value_dims_, 0.0f);
     for (const KeyRun& run : runs_) {
       for (int64_t row = 0; row < rows_; ++row)
-        std::copy_n(scores_.data() + row * keys_ + run.at, run.count,
-                    part_.data() + row * run.count);
-      const float* values = rows_of(*tensors_.old_values, *tensors_.new_values, head, run);
-      products_.multiply({part_.data()}, {values}, false, {rows_, run.count, value_dims_},
-                         sums_.data());
-      for (size_t i = 0; i < sums_.size(); ++i) out[i] += sums_[i];
+        std::copy_n(memory.scores.data() + row * keys_ + run.at, run.count,
+                    memory.part.data() + row * run.count);
+      const float* values =
+          rows_of(*tensors_.old_values, *tensors_.new_values, head, run, memory.widened);
+      products_.multiply({memory.part.data()}, {values}, false, {rows_, run.count, value_dims_},
+                         memory.sums.data());
+      for (size_t i = 0; i < memory.sums.size(); ++i) out[i] += memory.sums[i];
     }
   }
 
@@ -209,7 +231,6 @@ class Core {
   const Products& products_;
   std::vector<KeyRun> runs_;
   int64_t heads_ = 0, rows_ = 0, dims_ = 0, value_dims_ = 0, cached_ = 0, tokens_ = 0, keys_ = 0;
-  std::vector<float> scores_, part_, sums_, widened_;
 };
 
 }  // namespace

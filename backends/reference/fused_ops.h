@@ -33,6 +33,9 @@ struct FusedOp {
   float eps = 0;          // of a norm
   int64_t size = 0;       // of a norm: the elements of a mean; of a rank: the terms of a sum
   int64_t axis = 0;       // of the sum of a rank
+  // Of a sum: for each operand, the gate of which it adds the selected elements, or Gates::kNone.
+  // plan_runs() sets them.
+  std::vector<uint32_t> gates;
 };
 
 // Returns disjoint groups without ops of `excluded`, in the order of their last ops. No other op

@@ -43,7 +43,7 @@ class PartJoiner {
   // The part of a gate; absent unless the sum alone needs it, and only by its result.
   std::optional<JointParts::Part> part_of(uint32_t gate, ValueId result) const {
     if (!program_.gates.is_of_one_token(shard_, gate) || !owns_slice(gate)) return {};
-    JointParts::Part part{gate, {}, {}};
+    JointParts::Part part{.gate = gate};
     for (const RunStep& step : steps_) {
       if (program_.gates.of_op[step.op] != gate) continue;
       part.steps.push_back(step);
@@ -53,8 +53,13 @@ class PartJoiner {
       }
     }
     if (std::ranges::find(part.values, result) == part.values.end()) return {};
-    if (program_.gates.gates[gate].slice.valid())
+    if (const OpId slice = program_.gates.gates[gate].slice; slice.valid()) {
       part.values.push_back(program_.gates.gates[gate].weights);
+      const Op& op = shard_.ops[slice];
+      part.weights = op.operands.front();
+      // The operand has size 1 along all other axes.
+      part.index = static_cast<size_t>(std::get<Slice>(op.data).begin);
+    }
     return part;
   }
 

@@ -59,11 +59,14 @@ void fuse(Program& program) {
   for (const OpId id : op_ids(program.shard)) excluded[id] = may_fuse(program, id) ? 0 : 1;
   program.runs.fused = find_fused(program.shard, program.gates, excluded);
   const auto uses = count_uses(program.shard);
-  for (const FusedOp& fused : program.runs.fused) {
+  for (FusedOp& fused : program.runs.fused) {
     keep_until(program, fused.ops.back(), fused.operands);
     if (fused.kind != FusedKind::sum) continue;
-    for (const ValueId id : fused.operands)
-      program.runs.is_summed[id] = uses[id] == 1 && program.gates.is_leaf_of_tokens(id) ? 1 : 0;
+    for (const ValueId id : fused.operands) {
+      const bool is_summed = uses[id] == 1 && program.gates.is_leaf_of_tokens(id);
+      program.runs.is_summed[id] = is_summed ? 1 : 0;
+      fused.gates.push_back(is_summed ? program.gates.of_value[id] : Gates::kNone);
+    }
   }
 }
 

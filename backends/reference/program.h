@@ -46,6 +46,9 @@ struct RunPlan {
 struct JointParts {
   struct Part {
     uint32_t gate = 0;
+    // The number that opens the gate, in the operand of its slice; invalid if there is no slice.
+    ValueId weights;
+    size_t index = 0;
     std::vector<RunStep> steps;
     std::vector<ValueId> values;  // that the steps compute
   };

@@ -115,7 +115,7 @@ class Run {
   void evaluate_parts(const JointParts& joint) {
     std::vector<const JointParts::Part*> open;
     for (const JointParts::Part& part : joint.parts)
-      if (opens(part.gate)) open.push_back(&part);
+      if (opens(part)) open.push_back(&part);
     for (size_t i = 0; i < joint.parts.front().steps.size(); ++i) {
       std::vector<WeightProduct> products;
       for (const JointParts::Part* part : open) {
@@ -136,18 +136,12 @@ class Run {
   }
 
   // Opens or closes the gate of a joint part. Computes its slice only if it opens.
-  bool opens(uint32_t number) {
-    const Gate& gate = program_.gates.gates[number];
-    if (gate.slice.valid()) {
-      const Op& slice = shard_.ops[gate.slice];
-      // The operand has size 1 along all other axes.
-      const auto index = static_cast<size_t>(std::get<Slice>(slice.data).begin);
-      if (values_.whole(slice.operands.front()).data[index] == 0.0f) {
-        open_[number].emplace();
-        return false;
-      }
+  bool opens(const JointParts::Part& part) {
+    if (part.weights.valid() && values_.whole(part.weights).data[part.index] == 0.0f) {
+      open_[part.gate].emplace();
+      return false;
     }
-    return !opened(gate, number).indices.empty();
+    return !opened(program_.gates.gates[part.gate], part.gate).indices.empty();
   }
 
   Tensor evaluate_fused(const FusedOp& fused, OpId last) {
@@ -161,13 +155,13 @@ class Run {
   // Adds only the elements that gates selected.
   Tensor sum_of_parts(const FusedOp& sum) {
     Tensor result = make_zeros(program_.types[sum.ops.back()].front());
-    for (const ValueId id : sum.operands) {
-      const uint32_t number = program_.gates.of_value[id];
-      const OpenGate* open = program_.runs.is_summed[id] ? &*open_[number] : nullptr;
+    for (size_t i = 0; i < sum.operands.size(); ++i) {
+      const ValueId id = sum.operands[i];
+      const OpenGate* open = sum.gates[i] != Gates::kNone ? &*open_[sum.gates[i]] : nullptr;
       if (!open || open->all)
         add_elements(values_.whole(id).data.data(), std::ssize(result.data), result.data.data());
       else if (!open->indices.empty())
-        add_selected(values_.own(id), gated_axis(id, number), *open, result);
+        add_selected(values_.own(id), gated_axis(id, sum.gates[i]), *open, result);
     }
     return result;
   }

@@ -14,7 +14,7 @@ UnitsInUse::~UnitsInUse() {
 }
 
 bool UnitsInUse::bind(OpId op, IdMap<ValueId, Tensor>& tensors) {
-  if (!program_.runs.reads_weights[op]) return true;
+  if (pager_ == nullptr || !program_.runs.reads_weights[op]) return true;
   bool all = true;
   for (const ValueId id : program_.shard.ops[op].operands) {
     if (!program_.paged.values[id]) continue;
