@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -11,36 +13,74 @@ size_t argmax(std::span<const float> values) {
   return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
-// Returns the smallest number of leading weights that sum to at least `part` of the total.
-// `weights` must be in descending order.
-static size_t nucleus(const std::vector<double>& weights, double part) {
-  const double wanted = part * std::accumulate(weights.begin(), weights.end(), 0.0);
-  double sum = 0;
-  for (size_t i = 0; i < weights.size(); ++i)
-    if ((sum += weights[i]) >= wanted) return i + 1;
-  return weights.size();
-}
+namespace {
+
+// The tokens from the likeliest to the least likely one, sorted only as far as they are read: a
+// vocabulary has up to 262,144 tokens, of which a draw reads few.
+class Ranking {
+ public:
+  explicit Ranking(std::span<const float> logits) : logits_(logits), order_(logits.size()) {
+    std::iota(order_.begin(), order_.end(), size_t{0});
+  }
+
+  size_t operator[](size_t rank) {
+    while (rank >= sorted_) sort_more();
+    return order_[rank];
+  }
+
+ private:
+  void sort_more() {
+    const auto before = [this](size_t a, size_t b) {
+      const float of_a = logit(a), of_b = logit(b);
+      return of_a != of_b ? of_a > of_b : a < b;
+    };
+    const size_t end = std::min(order_.size(), std::max<size_t>(64, 8 * sorted_));
+    const auto first = order_.begin() + static_cast<std::ptrdiff_t>(sorted_);
+    const auto last = order_.begin() + static_cast<std::ptrdiff_t>(end);
+    std::nth_element(first, last, order_.end(), before);
+    std::sort(first, last, before);
+    sorted_ = end;
+  }
+
+  // NaN has no order, which sort() requires, so it comes last.
+  float logit(size_t token) const {
+    const float logit = logits_[token];
+    return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
+  }
+
+  std::span<const float> logits_;
+  std::vector<size_t> order_;
+  size_t sorted_ = 0;
+};
+
+}  // namespace
 
 int64_t Sampler::next(std::span<const float> logits) {
   if (options_.temperature <= 0) return static_cast<int64_t>(argmax(logits));
-  std::vector<size_t> order(logits.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return logits[a] > logits[b]; });
-  if (options_.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(options_.top_k)));
-  std::vector<double> weights;
-  for (size_t token : order)
-    weights.push_back(std::exp((logits[token] - logits[order[0]]) / options_.temperature));
-  if (options_.top_p < 1) weights.resize(nucleus(weights, options_.top_p));
+  Ranking ranking(logits);
+  const float most = logits[ranking[0]];
+  const auto weight = [&](size_t token) {
+    return std::exp((logits[token] - most) / options_.temperature);
+  };
+  size_t count = logits.size();  // of the tokens to choose from
+  if (options_.top_k > 0) count = std::min(count, static_cast<size_t>(options_.top_k));
+  double total = 0;
+  for (size_t i = 0; i < count; ++i) total += weight(count < logits.size() ? ranking[i] : i);
+  if (options_.top_p < 1) {
+    const double wanted = options_.top_p * total;
+    total = weight(ranking[0]);
+    size_t kept = 1;
+    for (; kept < count && total < wanted; ++kept) total += weight(ranking[kept]);
+    count = kept;
+  }
   // Uniform draw in [0, 1) from the top bits of the generator. std::uniform_real_distribution
   // returns different numbers in different standard libraries.
-  double left = static_cast<double>(random_() >> 11) * 0x1p-53 *
-                std::accumulate(weights.begin(), weights.end(), 0.0);
-  for (size_t i = 0; i < weights.size(); ++i) {
-    left -= weights[i];
-    if (left < 0) return static_cast<int64_t>(order[i]);
+  double left = static_cast<double>(random_() >> 11) * 0x1p-53 * total;
+  for (size_t i = 0; i < count; ++i) {
+    left -= weight(ranking[i]);
+    if (left < 0) return static_cast<int64_t>(ranking[i]);
   }
-  return static_cast<int64_t>(order[weights.size() - 1]);
+  return static_cast<int64_t>(ranking[count - 1]);
 }
 
 }  // namespace moec

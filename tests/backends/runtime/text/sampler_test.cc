@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <set>
+#include <vector>
 
 namespace moec {
 namespace {
@@ -48,6 +51,33 @@ TEST(Sampler, KeepsTheTopPNucleus) {
   EXPECT_EQ(most(0.74), 1);
   EXPECT_EQ(most(0.8), 2);
   EXPECT_EQ(most(1), 3);
+}
+
+// A vocabulary that is sorted in parts. The logits are nearly equal, so draws reach all parts, and
+// the least likely token has the logit -inf.
+TEST(Sampler, RanksVocabulariesInParts) {
+  constexpr int64_t kVocabulary = 5000;
+  std::vector<float> logits;
+  for (int64_t i = 0; i < kVocabulary; ++i)
+    logits.push_back(static_cast<float>(i * 7919 % kVocabulary) * 1e-4f);
+  logits[123] = -std::numeric_limits<float>::infinity();
+  Sampler all({.temperature = 1, .seed = 5});
+  // Keeps all tokens that can be drawn, but adds their weights in descending order.
+  Sampler likeliest({.temperature = 1, .top_k = kVocabulary - 1, .seed = 5});
+  std::set<int64_t> drawn;
+  for (int i = 0; i < 500; ++i) {
+    const int64_t token = all.next(logits);
+    EXPECT_EQ(token, likeliest.next(logits));
+    drawn.insert(token);
+  }
+  EXPECT_GT(drawn.size(), 400u);
+  EXPECT_FALSE(drawn.contains(123));
+}
+
+TEST(Sampler, OrdersUndefinedLogitsLast) {
+  std::vector<float> logits(1000, std::numeric_limits<float>::quiet_NaN());
+  logits[500] = 1;
+  EXPECT_EQ(Sampler({.temperature = 1, .top_k = 1}).next(logits), 500);
 }
 
 }  // namespace
