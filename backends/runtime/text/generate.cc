@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/base/seconds_since.h"
 
@@ -56,12 +57,19 @@ Result<std::optional<int64_t>> TextWriter::step(Session& session) {
   MOEC_ASSIGN(const Rows logits, session.feed(std::span(feed_).first(count), {}, wanted));
   (text_.tokens.empty() ? text_.prefill_seconds : text_.decode_seconds) += seconds_since(start);
   feed_.erase(feed_.begin(), feed_.begin() + static_cast<std::ptrdiff_t>(count));
-  return feed_.empty() ? take(logits) : std::nullopt;
+  if (!feed_.empty()) return std::nullopt;
+  return take(logits);
 }
 
 // Samples the next token from the last row of `logits`.
-std::optional<int64_t> TextWriter::take(const Rows& logits) {
+Result<std::optional<int64_t>> TextWriter::take(const Rows& logits) {
   const std::span<const float> row = logits.row(logits.count() - 1);
+  if (std::ranges::any_of(row, [](float logit) { return std::isnan(logit); }))
+    return fail(
+        "text.undefined_logits",
+        fmt::format("the logits after {} generated tokens contain NaN", text_.tokens.size()),
+        "export and run the model in f32 if either is f16; otherwise check the weights of "
+        "the checkpoint for NaN and infinity");
   const int64_t token = sampler_.next(row);
   if (const auto stopped_by = stops(token, options_)) {
     text_.stopped_by = *stopped_by;

@@ -55,13 +55,13 @@ class TextWriter {
              const GenerateOptions& options);
   // Feeds a chunk of the remaining prompt, or the latest token. Returns the next token of the text;
   // absent while the prompt is incomplete and after the end of the text. Errors: those of
-  // Session::feed().
+  // Session::feed(); text.undefined_logits (a logit is NaN).
   Result<std::optional<int64_t>> step(Session& session);
   bool done() const { return done_; }
   const GeneratedText& text() const { return text_; }
 
  private:
-  std::optional<int64_t> take(const Rows& logits);
+  Result<std::optional<int64_t>> take(const Rows& logits);
 
   GenerateOptions options_;
   Sampler sampler_;
@@ -76,7 +76,7 @@ class TextWriter {
 Status check_prompt_length(std::span<const int64_t> prompt, const Manifest& manifest);
 
 // Appends the prompt and the tokens sampled after it to the session's sequence. The prompt must not
-// be empty. Errors: those of check_prompt_length() and of Session::feed().
+// be empty. Errors: those of check_prompt_length() and of TextWriter::step().
 Result<GeneratedText> generate_text(Session& session, std::span<const int64_t> prompt,
                                     const GenerateOptions& options,
                                     const TokenCallback& on_token = {});

@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -34,6 +36,17 @@ TEST(WriteText, PrintsPromptAndText) {
   EXPECT_EQ(shown, "def " + json["text"].get<std::string>());
   EXPECT_EQ(json["tokens"].size(), 5u);
   EXPECT_EQ(json["stopped_by"], "max_tokens");
+}
+
+TEST(GenerateText, RefusesUndefinedLogits) {
+  Session session = session_of("tinymoe");
+  const std::vector<int64_t> prompt = encode_bytes("def ");
+  ASSERT_TRUE(generate_text(session, prompt, {.max_tokens = 2}));
+  std::ranges::fill(session.cache(0).v.floats, std::numeric_limits<float>::quiet_NaN());
+  const auto text = generate_text(session, prompt, {.max_tokens = 2});
+  ASSERT_FALSE(text.has_value());
+  EXPECT_EQ(text.error()[0].code, "text.undefined_logits");
+  EXPECT_THAT(text.error()[0].cause, testing::HasSubstr("after 0 generated tokens"));
 }
 
 TEST(LabelText, RedactsOnlyTexts) {
