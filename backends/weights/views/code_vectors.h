@@ -15,6 +15,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace moec::HWY_NAMESPACE {
@@ -138,6 +139,18 @@ inline hn::Vec<Shorts> multiply_pairs(hn::Vec<Bytes> numbers, hn::Vec<SignedByte
 }
 
 #endif
+
+// Calls use(std::true_type()) if the CPU has the instruction vpdpbusd for 512-bit vectors, else
+// use(std::false_type()). The target of Highway 1.0.3 that has it enables AVX-VNNI, which not all
+// of its CPUs have; so kernels write the instruction out.
+template <class Use>
+void with_vnni(const Use& use) {
+#if HWY_TARGET == HWY_AVX3
+  static const bool has_vnni = __builtin_cpu_supports("avx512vnni");
+  if (has_vnni) return use(std::true_type());
+#endif
+  use(std::false_type());
+}
 
 }  // namespace moec::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -26,26 +26,49 @@ void for_each_group(int64_t columns, const Visit& visit) {
     visit(at, std::min(kTokenGroup, columns - at));
 }
 
-CodedToken quantized(std::span<const float> token) {
-  CodedToken to{.columns = std::ssize(token), .format = ActivationFormat::int8};
-  to.factors.resize(token.size() + kPlanePadding);
-  for_each_group(to.columns, [&](int64_t first, int64_t count) {
-    int8_t* factors = to.factors.data() + first;
-    to.scales.push_back(quantize_group(token.data() + first, count, factors));
-    to.sums.push_back(static_cast<float>(std::accumulate(factors, factors + count, 0)) *
-                      to.scales.back());
-  });
-  return to;
+// The factors of a group; those beyond the last element are 0.
+using GroupFactors = std::array<int8_t, kTokenGroup>;
+
+int sum_of(const int8_t* factors, int64_t count) {
+  return std::accumulate(factors, factors + count, 0);
 }
 
-// Moves the factors to planes for codes of 4 bits.
-void arrange_nibbles(CodedToken& token) {
-  const std::span<const int8_t> factors(token.factors.data(), static_cast<size_t>(token.columns));
-  constexpr int64_t kLane = lane_codes(4);
-  token.lane_sums.resize(
-      static_cast<size_t>((token.columns + kLane - 1) / kLane + kPlanePadding / 4));
-  for (size_t i = 0; i < factors.size(); ++i) token.lane_sums[i / kLane] += factors[i];
-  token.factors = in_planes(factors, 2, token.plane);
+// Distributes the factors of the group that begins at column `first` to the planes of codes of 4
+// bits. Local arrays let the compiler vectorize the loops.
+void spread_nibbles(const GroupFactors& factors, int64_t first, CodedToken& to) {
+  constexpr int64_t kHalf = kTokenGroup / 2, kLane = lane_codes(4);
+  std::array<int8_t, kHalf> even, odd;
+  for (size_t i = 0; i < kHalf; ++i) {
+    even[i] = factors[2 * i];
+    odd[i] = factors[2 * i + 1];
+  }
+  std::ranges::copy(even, to.factors.begin() + first / 2);
+  std::ranges::copy(odd, to.factors.begin() + to.plane + first / 2);
+  for (int64_t lane = 0; lane < kTokenGroup / kLane; ++lane)
+    to.lane_sums[static_cast<size_t>(first / kLane + lane)] =
+        sum_of(factors.data() + kLane * lane, kLane);
+}
+
+CodedToken quantized(std::span<const float> token, int bits) {
+  CodedToken to{.columns = std::ssize(token), .format = ActivationFormat::int8};
+  const int64_t groups = (to.columns + kTokenGroup - 1) / kTokenGroup;
+  // With room for whole groups.
+  const int64_t planes = bits == 4 ? 2 : 1;
+  to.plane = groups * kTokenGroup / planes + kPlanePadding;
+  to.factors.resize(static_cast<size_t>(planes * to.plane));
+  if (bits == 4)
+    to.lane_sums.resize(
+        static_cast<size_t>(groups * kTokenGroup / lane_codes(4) + kPlanePadding / 4));
+  for_each_group(to.columns, [&](int64_t first, int64_t count) {
+    GroupFactors factors{};
+    to.scales.push_back(quantize_group(token.data() + first, count, factors.data()));
+    to.sums.push_back(static_cast<float>(sum_of(factors.data(), kTokenGroup)) * to.scales.back());
+    if (bits == 4)
+      spread_nibbles(factors, first, to);
+    else
+      std::ranges::copy(factors, to.factors.begin() + first);
+  });
+  return to;
 }
 
 // Copies the factors of a group of token `t` to its block, in the order of TokenCodeBlocks.
@@ -60,11 +83,7 @@ void spread_steps(const int8_t* factors, int bits, int64_t t, std::array<int8_t,
 }  // namespace
 
 CodedToken arranged(std::span<const float> token, Arrangement as) {
-  if (as.format == ActivationFormat::int8) {
-    CodedToken to = quantized(token);
-    if (as.bits == 4) arrange_nibbles(to);
-    return to;
-  }
+  if (as.format == ActivationFormat::int8) return quantized(token, as.bits);
   CodedToken to{.columns = std::ssize(token)};
   to.values = in_planes(token, float_planes(as.bits), to.plane);
   for_each_group(to.columns, [&](int64_t first, int64_t count) {
@@ -95,11 +114,11 @@ int64_t CodedTokens::tokens_in(int64_t block) const {
 void CodedTokens::set_block(int64_t block, const float* tokens) {
   for (int64_t t = 0; t < tokens_in(block); ++t, tokens += columns_)
     for_each_group(columns_, [&](int64_t first, int64_t count) {
-      std::array<int8_t, kTokenGroup> factors{};
+      GroupFactors factors{};
       const int64_t group = block * groups_ + first / kTokenGroup;
       const auto at = static_cast<size_t>(group * kTokenBlock + t);
       scales_[at] = quantize_group(tokens + first, count, factors.data());
-      factor_sums_[at] = std::accumulate(factors.begin(), factors.end(), 0);
+      factor_sums_[at] = sum_of(factors.data(), kTokenGroup);
       sums_[at] = static_cast<float>(factor_sums_[at]) * scales_[at];
       spread_steps(factors.data(), bits_, t, factors_.data() + group * kTokenBlock * kGroupSteps);
     });

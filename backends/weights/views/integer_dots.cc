@@ -13,7 +13,7 @@ namespace moec::HWY_NAMESPACE {
 namespace {
 
 // Codes of 4 bits as unsigned numbers, 2^kExcessBits above their own. A lane sums 8 products.
-template <int kExcessBits>
+template <int kExcessBits, bool kVnni>
 class NibbleIntegerProducts {
  public:
   static constexpr int kBits = 4;
@@ -30,19 +30,35 @@ class NibbleIntegerProducts {
  protected:
   // Products of the numbers of the codes in the low and in the high half of each byte.
   Vector sum_of(hn::Vec<Bytes> low, hn::Vec<Bytes> high, int64_t lane) const {
-    const hn::Repartition<int8_t, Ints> d;
     const int8_t* factors = token_.factors + 4 * lane;
-    const auto pairs = hn::Add(multiply_pairs(low, hn::LoadU(d, factors)),
-                               multiply_pairs(high, hn::LoadU(d, factors + token_.plane)));
-    auto other_half = hn::Zero(Ints());
-    const auto sums = hn::ReorderWidenMulAccumulate(Ints(), pairs, hn::Set(Shorts(), 1),
-                                                    hn::Zero(Ints()), other_half);
     const auto too_much = hn::ShiftLeft<kExcessBits>(hn::LoadU(Ints(), token_.lane_sums + lane));
-    return hn::ConvertTo(Floats(), hn::Sub(hn::Add(sums, other_half), too_much));
+    const Words sums = add(low, hn::LoadU(SignedBytes(), factors), high,
+                           hn::LoadU(SignedBytes(), factors + token_.plane));
+    return hn::ConvertTo(Floats(), hn::Sub(sums, too_much));
   }
 #endif
 
  private:
+#if HWY_TARGET != HWY_SCALAR
+  // The sums, by lane, of the products of two vectors of numbers.
+  static Words add(hn::Vec<Bytes> a, hn::Vec<SignedBytes> a_factors, hn::Vec<Bytes> b,
+                   hn::Vec<SignedBytes> b_factors) {
+#if HWY_TARGET == HWY_AVX3
+    if constexpr (kVnni) {
+      Words sums = hn::Zero(Ints());
+      asm("vpdpbusd %2, %1, %0" : "+v"(sums.raw) : "v"(a.raw), "vm"(a_factors.raw));
+      asm("vpdpbusd %2, %1, %0" : "+v"(sums.raw) : "v"(b.raw), "vm"(b_factors.raw));
+      return sums;
+    }
+#endif
+    const auto pairs = hn::Add(multiply_pairs(a, a_factors), multiply_pairs(b, b_factors));
+    auto other_half = hn::Zero(Ints());
+    const Words sums = hn::ReorderWidenMulAccumulate(Ints(), pairs, hn::Set(Shorts(), 1),
+                                                     hn::Zero(Ints()), other_half);
+    return hn::Add(sums, other_half);
+  }
+#endif
+
   TokenCodes token_;
 };
 
@@ -60,10 +76,11 @@ struct Halves {
 };
 #endif
 
-class NibbleProducts : public NibbleIntegerProducts<3> {
+template <bool kVnni>
+class NibbleProducts : public NibbleIntegerProducts<3, kVnni> {
  public:
   NibbleProducts(const LinearCodes& codes, TokenCodes token)
-      : NibbleIntegerProducts(token), codes_(codes) {}
+      : NibbleIntegerProducts<3, kVnni>(token), codes_(codes) {}
 
   int center() const { return codes_.center; }
   float number(uint8_t code) const { return static_cast<float>(signed_number<4>(code, codes_)); }
@@ -73,7 +90,7 @@ class NibbleProducts : public NibbleIntegerProducts<3> {
   Vector operator()(Words words, int64_t lane) const {
     const LinearCodes unsigned_codes{4, static_cast<uint8_t>(codes_.flip ^ 8), 0};
     const Halves halves(hn::Xor(words, flip_nibbles(unsigned_codes)));
-    return sum_of(halves.low, halves.high, lane);
+    return this->sum_of(halves.low, halves.high, lane);
   }
 #endif
 
@@ -81,10 +98,11 @@ class NibbleProducts : public NibbleIntegerProducts<3> {
   LinearCodes codes_;
 };
 
-class TableProducts : public NibbleIntegerProducts<5> {
+template <bool kVnni>
+class TableProducts : public NibbleIntegerProducts<5, kVnni> {
  public:
   TableProducts(const NibbleIntegers& table, TokenCodes token)
-      : NibbleIntegerProducts(token), table_(table) {
+      : NibbleIntegerProducts<5, kVnni>(token), table_(table) {
     for (size_t i = 0; i < table.size(); ++i)
       unsigned_[i] = static_cast<uint8_t>(table[i] + (1 << 5));
   }
@@ -96,8 +114,8 @@ class TableProducts : public NibbleIntegerProducts<5> {
   Vector operator()(Words words, int64_t lane) const {
     const Halves halves(words);
     const auto table = hn::LoadDup128(Bytes(), unsigned_);
-    return sum_of(hn::TableLookupBytes(table, halves.low), hn::TableLookupBytes(table, halves.high),
-                  lane);
+    return this->sum_of(hn::TableLookupBytes(table, halves.low),
+                        hn::TableLookupBytes(table, halves.high), lane);
   }
 #endif
 
@@ -137,13 +155,15 @@ class ByteProducts : public ByteCodes<kSigned> {
 };
 
 void dot_linear(const BlockRows& rows, const LinearCodes& codes, TokenCodes token, float* out) {
-  if (codes.bits == 4) return dot_each_row(rows, NibbleProducts(codes, token), out);
+  if (codes.bits == 4)
+    return with_vnni(
+        [&](auto has_vnni) { dot_each_row(rows, NibbleProducts<has_vnni>(codes, token), out); });
   codes.flip == 0 ? dot_each_row(rows, ByteProducts<true>(token), out)
                   : dot_each_row(rows, ByteProducts<false>(token), out);
 }
 
 void dot_table(const BlockRows& rows, const NibbleIntegers& table, TokenCodes token, float* out) {
-  dot_each_row(rows, TableProducts(table, token), out);
+  with_vnni([&](auto has_vnni) { dot_each_row(rows, TableProducts<has_vnni>(table, token), out); });
 }
 
 }  // namespace

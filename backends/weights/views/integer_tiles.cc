@@ -132,9 +132,15 @@ using Factors = std::array<int8_t, 4>;
 Words spread(const Factors& factors) { return hn::Set(Ints(), std::bit_cast<int32_t>(factors)); }
 
 // Adds, to each lane, the four products of unsigned numbers and signed factors.
-template <class Numbers>
+template <class Numbers, bool kVnni>
 struct VectorSums {
   static Words add(Words sums, Words numbers, const Factors& of) {
+#if HWY_TARGET == HWY_AVX3
+    if constexpr (kVnni) {
+      asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums.raw) : "v"(numbers.raw), "m"(of));
+      return sums;
+    }
+#endif
     const Words factors = spread(of);
 #if HWY_TARGET <= HWY_SSSE3
     if constexpr (Numbers::kBits == 4) {
@@ -154,17 +160,6 @@ struct VectorSums {
     return hn::Add(sums, product(hn::ShiftRight<24>(numbers), factors));
   }
 };
-
-#if HWY_TARGET == HWY_AVX3
-// The same with VNNI. The target of Highway 1.0.3 that has it enables AVX-VNNI, which not all of
-// its CPUs have; so the instruction is written out.
-struct VnniSums {
-  static Words add(Words sums, Words numbers, const Factors& factors) {
-    asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums.raw) : "v"(numbers.raw), "m"(factors));
-    return sums;
-  }
-};
-#endif
 
 // Multiplies the rows by a block of tokens. Groups are added in order, so a product depends on its
 // row and its token alone.
@@ -225,11 +220,9 @@ void multiply_tiles(const BlockRows& rows, const Numbers& numbers, const TokenCo
 template <class Numbers>
 void multiply_rows(const BlockRows& rows, const Numbers& numbers, const TokenCodeBlocks& tokens,
                    TokenProducts out) {
-#if HWY_TARGET == HWY_AVX3
-  static const bool has_vnni = __builtin_cpu_supports("avx512vnni");
-  if (has_vnni) return multiply_tiles<VnniSums>(rows, numbers, tokens, out);
-#endif
-  multiply_tiles<VectorSums<Numbers>>(rows, numbers, tokens, out);
+  with_vnni([&](auto has_vnni) {
+    multiply_tiles<VectorSums<Numbers, has_vnni>>(rows, numbers, tokens, out);
+  });
 }
 
 void multiply_linear(const BlockRows& rows, const LinearCodes& codes, const TokenCodeBlocks& tokens,
