@@ -89,8 +89,9 @@ def figures(result, rate):
 def one_round(moec, out, capacity, tokens):
     """Runs a round. Before the round, measures several ways to read the disk and chooses the fastest; after it,
     measures that way again."""
-    files = sample(sorted(out.glob("moe/*.data")))
-    disk_floor.settle(files)
+    experts = sorted(out.glob("moe/*.data"))
+    disk_floor.settle(experts)  # moec reads from the page cache what it contains
+    files = sample(experts)
     rates = {way: disk_floor.read_rate(files, way) for way in disk_floor.WAYS}
     way = max(rates, key=rates.get)
     runs = {reads: run(moec, out, capacity, tokens, "--expert-reads", reads) for reads in READS}

@@ -134,8 +134,9 @@ Status PayloadFile::read_pieces(std::span<const Piece> pieces) const {
     if (end > next) targets.push_back({piece.to + (next - begin), static_cast<size_t>(end - next)});
     next = std::max(next, end);
   }
-  const ssize_t got = ::preadv(direct_ >= 0 ? direct_ : descriptor_, targets.data(),
-                               static_cast<int>(targets.size()), static_cast<off_t>(first));
+  const ssize_t got =
+      ::preadv(descriptor_for(first, static_cast<size_t>(next - first)), targets.data(),
+               static_cast<int>(targets.size()), static_cast<off_t>(first));
   // After a short or failed read, the other calls continue the read, or report the error.
   if (got < 0 || first + static_cast<uint64_t>(got) < pieces.back().end) {
     for (const Piece& piece : pieces) MOEC_TRY(read_blocks_to(piece.begin, piece.end, piece.to));
@@ -190,8 +191,8 @@ size_t PayloadFile::read_blocks(uint64_t offset, size_t bytes, std::byte* to) co
 
 Result<const std::byte*> PayloadFile::lend(uint64_t offset, size_t bytes, std::byte* bounce) const {
   std::byte* to = bounce + lead_of(offset);
-  const bool past_cache = direct_ >= 0 && !is_cached(offset, bytes);
-  const size_t got = past_cache ? read_blocks(offset, bytes, to) : 0;
+  const bool is_direct = descriptor_for(offset, bytes) == direct_;
+  const size_t got = is_direct ? read_blocks(offset, bytes, to) : 0;
   MOEC_TRY(read(offset + got, to + got, bytes - got));
   return to;
 }
@@ -200,8 +201,9 @@ Status PayloadFile::read_blocks_to(uint64_t begin, uint64_t end, std::byte* to) 
   to += lead_of(begin);
   while (begin < end) {
     const auto bytes = static_cast<size_t>(end - begin);
-    const size_t got = direct_ >= 0 ? read_blocks(begin, bytes, to) : 0;
-    // Direct I/O is unavailable or made no progress. read() uses the page cache and reports errors.
+    const bool is_direct = descriptor_for(begin, bytes) == direct_;
+    const size_t got = is_direct ? read_blocks(begin, bytes, to) : 0;
+    // Direct I/O is not used or made no progress. read() uses the page cache and reports errors.
     if (got == 0) return read(begin, to, bytes);
     begin += got;
     to += got;

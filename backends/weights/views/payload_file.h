@@ -45,9 +45,10 @@ class PayloadFile {
   static constexpr size_t kLentBytes = kBounceBytes - 2 * kBlockBytes;
   Result<const std::byte*> lend(uint64_t offset, size_t bytes, std::byte* bounce) const;
 
-  // Reads the blocks that contain bytes [begin, end) without a copy, with direct I/O if the file
-  // system supports it. `to` must be aligned to kBlockBytes and have room for whole blocks; byte
-  // `begin` goes to `to` + begin % kBlockBytes. Error: weights.read.
+  // Reads the blocks that contain bytes [begin, end): from the page cache if it contains them,
+  // otherwise without a copy, if the file system supports direct I/O. `to` must be aligned to
+  // kBlockBytes and have room for whole blocks; byte `begin` goes to `to` + begin % kBlockBytes.
+  // Error: weights.read.
   Status read_blocks_to(uint64_t begin, uint64_t end, std::byte* to) const;
 
   // A part of read_pieces(): bytes [begin, end), with `to` as in read_blocks_to().
@@ -79,6 +80,12 @@ class PayloadFile {
 
   // Returns true if the page cache contains these bytes; false if the system does not report it.
   bool is_cached(uint64_t offset, size_t bytes) const;
+
+  // Returns the descriptor for a read: the one for direct I/O, unless the system does not support
+  // it or the page cache contains these bytes.
+  int descriptor_for(uint64_t offset, size_t bytes) const {
+    return direct_ < 0 || is_cached(offset, bytes) ? descriptor_ : direct_;
+  }
 
   static size_t lead_of(uint64_t offset) { return static_cast<size_t>(offset % kBlockBytes); }
 

@@ -8,6 +8,7 @@
 #include "backends/runtime/experts/prefetch_depth.h"
 #include "backends/runtime/experts/slot_arena.h"
 #include "tests/files.h"
+#include "tests/page_cache.h"
 
 namespace moec {
 namespace {
@@ -34,6 +35,7 @@ class Loader : public testing::Test {
     std::string bytes(kBytes, '\0');
     for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = byte_at(i);
     write_file(path_, bytes);
+    forget(path_);
     file_.emplace(PayloadFile::open({path_, bytes.size()}).value());
     arena_ = SlotArena::create(kBytes).value();
   }
@@ -100,6 +102,18 @@ TEST_F(Loader, ReadsNeighboursInOneCall) {
   EXPECT_THAT(calls_,
               ElementsAre(Call{100, 22 * kBlock, 4}, Call{39 * kBlock, 39 * kBlock + 50, 1}));
   for (size_t i = 0; i < experts.size(); ++i) expect_bytes(experts[i].first, experts[i].second, i);
+}
+
+TEST_F(Loader, ReadsBytesOfThePageCache) {
+  ASSERT_EQ(read_file(path_).size(), kBytes);  // fills the page cache
+  ExpertLoader loader(1, recorded());
+  std::vector<SlotLoad> loads;
+  loads.push_back(load_of(100, 5000, 0));
+  loads.push_back(load_of(39 * kBlock, 39 * kBlock + 50, 1));
+  loader.load(std::move(loads), 0);
+  expect_done();
+  expect_bytes(100, 5000, 0);
+  expect_bytes(39 * kBlock, 39 * kBlock + 50, 1);
 }
 
 TEST_F(Loader, SharesOneBlockAmongManyExperts) {

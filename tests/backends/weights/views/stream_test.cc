@@ -5,6 +5,7 @@
 
 #include "backends/weights/views/weight_reader.h"
 #include "tests/backends/weights/views/testing.h"
+#include "tests/page_cache.h"
 
 namespace moec {
 namespace {
@@ -48,15 +49,6 @@ class WeightsStream : public testing::Test {
   WeightTable table_;
   const WeightView as_f16_ = then(tensor_view("w", kMatrix), CastStep{DType::f16});
 };
-
-// Evicts `bytes` bytes of the file from the page cache, so they are read from disk again.
-void forget(const std::string& path, off_t bytes) {
-  const int file = ::open(path.c_str(), O_RDWR);
-  ASSERT_GE(file, 0);
-  EXPECT_EQ(::fsync(file), 0);
-  EXPECT_EQ(::posix_fadvise(file, 0, bytes, POSIX_FADV_DONTNEED), 0);
-  ::close(file);
-}
 
 void expect_same(const Streamed& one, const Streamed& other) {
   EXPECT_FALSE(one.bytes.empty());
