@@ -11,6 +11,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -42,15 +45,30 @@ bool may_ask(const struct stat& status, const std::string& path) {
   return status.st_uid == ::geteuid() || ::access(path.c_str(), W_OK) == 0;
 }
 
-void* map_pages(int descriptor, const struct stat& status) {
-  if (status.st_size == 0) return nullptr;
-  // Failure is not an error: read() needs no mapping, and WeightReader checks mapped() for null.
-  void* pages =
-      ::mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_SHARED, descriptor, 0);
-  return pages == MAP_FAILED ? nullptr : pages;
-}
-
 }  // namespace
+
+PayloadFile::Mapping::~Mapping() { ::munmap(pages, bytes); }
+
+std::shared_ptr<PayloadFile::Mapping> PayloadFile::map_pages(int descriptor,
+                                                             const FileIdentity& identity) {
+  using Key = std::tuple<uint64_t, uint64_t, uint64_t, int64_t>;
+  // Never destroyed, because files can be closed after the end of main().
+  static auto& mappings = *new std::map<Key, std::weak_ptr<Mapping>>();
+  static std::mutex one_at_a_time;
+  const std::scoped_lock lock(one_at_a_time);
+  std::weak_ptr<Mapping>& known =
+      mappings[{identity.device, identity.inode, identity.bytes, identity.written_ns}];
+  if (auto mapping = known.lock()) return mapping;
+  if (identity.bytes == 0) return nullptr;
+  // Failure is not an error: read() needs no mapping, and WeightReader checks mapped() for null.
+  void* pages = ::mmap(nullptr, identity.bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (pages == MAP_FAILED) return nullptr;
+  auto mapping = std::make_shared<Mapping>();
+  mapping->pages = static_cast<std::byte*>(pages);
+  mapping->bytes = identity.bytes;
+  known = mapping;
+  return mapping;
+}
 
 // O_NONBLOCK prevents open() from waiting for a writer if the path names a pipe.
 Result<PayloadFile> PayloadFile::open(const WeightFile& file) {
@@ -70,7 +88,7 @@ Result<PayloadFile> PayloadFile::open(const WeightFile& file) {
   const auto change = change_between(file.identity.value_or(opened.identity_), opened.identity_);
   if (change) return changed(file.path, *change);
   opened.direct_ = ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_DIRECT);
-  opened.pages_ = map_pages(opened.descriptor_, status);
+  opened.mapping_ = map_pages(opened.descriptor_, opened.identity_);
   opened.may_ask_ = may_ask(status, file.path);
   return opened;
 }
@@ -79,7 +97,7 @@ PayloadFile::PayloadFile(PayloadFile&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
       direct_(std::exchange(other.direct_, -1)),
-      pages_(std::exchange(other.pages_, nullptr)),
+      mapping_(std::move(other.mapping_)),
       may_ask_(other.may_ask_),
       identity_(other.identity_) {}
 
@@ -87,7 +105,7 @@ PayloadFile& PayloadFile::operator=(PayloadFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(direct_, other.direct_);
-  std::swap(pages_, other.pages_);
+  std::swap(mapping_, other.mapping_);
   std::swap(may_ask_, other.may_ask_);
   std::swap(identity_, other.identity_);
   return *this;
@@ -96,7 +114,6 @@ PayloadFile& PayloadFile::operator=(PayloadFile&& other) noexcept {
 PayloadFile::~PayloadFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
   if (direct_ >= 0) ::close(direct_);
-  if (pages_ != nullptr) ::munmap(pages_, size());
 }
 
 // Checks the path, not the open descriptor, which still refers to the old file after a replacement.
@@ -108,7 +125,7 @@ Status PayloadFile::check_unchanged() const {
   }
   if (const auto change = change_between(identity_, identity_of(now)))
     return changed(path_, *change);
-  if (unreadable_.load(std::memory_order_relaxed))
+  if (mapping_ && mapping_->unreadable.load(std::memory_order_relaxed))
     return fail("weights.read", "part of the file is unreadable",
                 "check the disk that contains the file", {.file = path_});
   return {};
@@ -174,9 +191,8 @@ bool PayloadFile::is_cached(uint64_t offset, size_t bytes) const {
   const uint64_t end = std::min(offset + bytes, size());
   std::array<unsigned char, kBounceBytes / kBlockBytes> held{};
   const size_t pages = (end - begin + kBlockBytes - 1) / kBlockBytes;
-  if (!may_ask_ || pages_ == nullptr || end <= begin || pages > held.size()) return false;
-  if (::mincore(static_cast<std::byte*>(pages_) + begin, end - begin, held.data()) != 0)
-    return false;
+  if (!may_ask_ || !mapping_ || end <= begin || pages > held.size()) return false;
+  if (::mincore(mapping_->pages + begin, end - begin, held.data()) != 0) return false;
   return std::all_of(held.begin(), held.begin() + pages, [](auto page) { return page & 1; });
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -67,16 +68,27 @@ class PayloadFile {
   Status read_pieces(std::span<const Piece> pieces) const;
 
   // Returns the read-only mapping of the file; null if the system cannot map it. Reading it
-  // requires a MappedRead (mapped_values.h).
-  const std::byte* mapped() const { return static_cast<const std::byte*>(pages_); }
+  // requires a MappedRead (mapped_values.h). All PayloadFiles of an unchanged file share a mapping,
+  // because the memory of a process counts the pages of each.
+  const std::byte* mapped() const { return mapping_ ? mapping_->pages : nullptr; }
   // Records that a page of the mapping was unreadable. Safe in a signal handler.
-  void note_unreadable() const { unreadable_.store(true, std::memory_order_relaxed); }
+  void note_unreadable() const { mapping_->unreadable.store(true, std::memory_order_relaxed); }
 
   const std::string& path() const { return path_; }
   uint64_t size() const { return identity_.bytes; }
 
  private:
+  struct Mapping {
+    std::byte* pages = nullptr;
+    size_t bytes = 0;
+    std::atomic<bool> unreadable = false;
+    ~Mapping();
+  };
+
   PayloadFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+
+  // Null if the system cannot map the file.
+  static std::shared_ptr<Mapping> map_pages(int descriptor, const FileIdentity& identity);
 
   // Returns true if the page cache contains these bytes; false if the system does not report it.
   bool is_cached(uint64_t offset, size_t bytes) const;
@@ -96,10 +108,9 @@ class PayloadFile {
 
   std::string path_;
   int descriptor_ = -1;
-  int direct_ = -1;        // descriptor for direct I/O; -1 if unsupported
-  void* pages_ = nullptr;  // mapping of the file, also used to query cached pages
-  bool may_ask_ = false;   // true if the system answers this query
-  mutable std::atomic<bool> unreadable_ = false;
+  int direct_ = -1;                   // descriptor for direct I/O; -1 if unsupported
+  std::shared_ptr<Mapping> mapping_;  // also used to query cached pages
+  bool may_ask_ = false;              // true if the system answers this query
   FileIdentity identity_;
 };
 

@@ -1,6 +1,8 @@
 // Weights that stay in memory-mapped files.
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <filesystem>
 #include <numeric>
 
 #include "backends/weights/views/mapped_values.h"
@@ -73,6 +75,21 @@ TEST(MappedValues, ReadF32InPlace) {
   ASSERT_TRUE(values && values->as_f32());
   const MappedRead read(*values);
   EXPECT_TRUE(std::equal(numbers.begin(), numbers.end(), values->as_f32()->begin()));
+}
+
+TEST(MappedValues, ShareThePagesOfAFile) {
+  const Type type{DType::f16, {1 << 16}};
+  const WeightView all = tensor_view("w", type);
+  const std::string path = write_file("shared.bin", bytes_of(halves(1 << 16)));
+  const auto first = WeightReader::open(table_of(path, 1 << 17, type));
+  const auto second = WeightReader::open(table_of(path, 1 << 17, type));
+  EXPECT_EQ(mapped(*first, all)->data(), mapped(*second, all)->data());
+  // A later write makes it another file.
+  write_file("shared.bin", bytes_of(std::vector<uint16_t>(1 << 16)));
+  const auto later = std::filesystem::last_write_time(path) + std::chrono::seconds(1);
+  std::filesystem::last_write_time(path, later);
+  const auto third = WeightReader::open(table_of(path, 1 << 17, type));
+  EXPECT_NE(mapped(*first, all)->data(), mapped(*third, all)->data());
 }
 
 // Truncation removes the pages; without a SIGBUS handler, reading them would kill the process.
