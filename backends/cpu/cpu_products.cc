@@ -18,8 +18,6 @@ constexpr int64_t kMatrixTile = int64_t{64} << 10;
 // Up to this number of tokens, each output is computed as a dot product of a weight row and a
 // token.
 constexpr int64_t kFewTokens = 4;
-// Products with fewer multiplications are too small to justify waking threads.
-constexpr int64_t kSmallProduct = int64_t{128} << 10;
 // Outputs are divided at multiples of a 64-byte cache line, counted in floats.
 constexpr int64_t kStep = 16;
 
@@ -98,7 +96,7 @@ void copy_tokens(const TokenColumns& x, int64_t first, int64_t count, float* to)
 // Runs `work` on [0, count), divided among the team if the product is large.
 void divide_product(ThreadTeam& team, int64_t count, int64_t products,
                     const std::function<void(int64_t, int64_t)>& work) {
-  if (products < kSmallProduct) return work(0, count);
+  if (products < Products::kSmallProduct) return work(0, count);
   team.divide(count, kStep, work);
 }
 

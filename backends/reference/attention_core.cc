@@ -132,10 +132,6 @@ struct HeadMemory {
 };
 
 class Core {
-  // Heads with fewer multiplications of queries and keys are divided among threads, because their
-  // own products are too small to be. Of all heads together, fewer do not justify waking threads.
-  static constexpr int64_t kSmallHead = int64_t{128} << 10, kSmallCore = int64_t{64} << 10;
-
  public:
   Core(const CoreTensors& tensors, const OpenGate& open, const Products& products)
       : tensors_(tensors), products_(products) {
@@ -160,8 +156,10 @@ class Core {
       for (int64_t head = begin; head < end; ++head)
         attend(head, memory, result.data.data() + head * rows_ * value_dims_);
     };
+    // A head multiplies its queries by keys, then its probabilities by values. Kernels divide large
+    // products among threads; if those of a head are too small, threads share the heads.
     const int64_t products = rows_ * keys_ * dims_;
-    if (products < kSmallHead && heads_ * products >= kSmallCore)
+    if (products < Products::kSmallProduct && 2 * heads_ * products >= Products::kSmallProduct)
       products_.divide(heads_, compute);
     else
       compute(0, heads_);

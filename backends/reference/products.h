@@ -33,6 +33,9 @@ struct TokenProduct {
 
 class Products {
  public:
+  // Products with fewer multiplications are too small to justify waking threads.
+  static constexpr int64_t kSmallProduct = int64_t{128} << 10;
+
   virtual ~Products() = default;
 
   // out [rows, columns] = a · b. At most one factor is stored. If `b_is_turned` is set, or b is a

@@ -46,7 +46,8 @@ struct RunPlan {
 struct JointParts {
   struct Part {
     uint32_t gate = 0;
-    // The number that opens the gate, in the operand of its slice; invalid if there is no slice.
+    // Operand of the gate's slice, and the index of the element that the slice selects. Invalid if
+    // the gate is an input.
     ValueId weights;
     size_t index = 0;
     std::vector<RunStep> steps;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Overhead of moec route: the time of short requests, and the tokens/s of streams, through the gateway and directly.
 
-    .venv/bin/python scripts/bench/route.py [--rounds 5] [--requests 100] [--clients 4] [--tokens 200]
+    .venv/bin/python scripts/bench/route.py [SOURCE] [--rounds 5] [--requests 100] [--clients 4] [--tokens 200]
 
-One node serves models/tinymoe. Its speed makes the overhead visible: a token takes less than a millisecond. Direct and
-routed requests alternate."""
+One node serves an export of SOURCE, by default of models/tinymoe, of which a token takes less than a millisecond, so that
+the overhead is visible. Direct and routed requests alternate."""
 
 import argparse
 import http.client
@@ -61,6 +61,7 @@ def tokens_per_second(server, clients, tokens):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", nargs="?", type=pathlib.Path, default=ROOT / "models/tinymoe", metavar="SOURCE")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--requests", type=int, default=100)
     parser.add_argument("--clients", type=int, default=4)
@@ -68,7 +69,7 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "out"
-        subprocess.run([MOEC, "export", ROOT / "models/tinymoe", "--out", out, "--tokens", "1,16", "--context", "512",
+        subprocess.run([MOEC, "export", options.source, "--out", out, "--tokens", "1,16", "--context", "512",
                         "--routing", "host", "--quiet"], check=True)
         node = Server(out)
         nodes = pathlib.Path(folder) / "nodes.json"

@@ -35,8 +35,8 @@ class LoadedShards {
   // True if the shard stays loaded in this width.
   bool keeps(const std::string& name, size_t width) const { return kept_.contains({name, width}); }
 
-  // Number of graphs that stay loaded, and their bytes. The widths of a shard map the same bytes,
-  // which count once.
+  // Number of graphs that stay loaded, and their bytes. The bytes that several widths of a shard
+  // map are counted once.
   size_t kept() const { return kept_.size(); }
   uint64_t kept_bytes() const { return kept_bytes_; }
   // The part of kept_bytes() that is mapped files.
